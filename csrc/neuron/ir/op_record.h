@@ -20,6 +20,7 @@
 namespace neuron {
 
 class Block;
+class Stream;
 
 // Static operation ids. Lowered operations get ids from the operator table (values >= kFirstLowered);
 // the ids below are the runtime's own.
@@ -32,13 +33,15 @@ enum class OpId : uint16_t {
 
 // A strided view of (part of) a block. Sizes and strides are in elements, the offset in bytes from
 // the block's address. `sizes` and `strides` have `rank` entries and live in the window's arena.
+// A host call's references have rank 0: its closure knows the geometry.
 struct TensorRef {
-  Block* block;
-  int64_t byte_offset;
-  const int64_t* sizes;
-  const int64_t* strides;
-  uint8_t rank;
-  DType dtype;
+  Block* block = nullptr;
+  int64_t byte_offset = 0;
+  const int64_t* sizes = nullptr;
+  const int64_t* strides = nullptr;
+  uint8_t rank = 0;
+  DType dtype = DType::kOpaque;
+  bool overwrites = false;  // output only: every byte of the block is written, none is read
 };
 
 // The body of a host operation. `run` is called at most once, on a device thread or on a thread
@@ -64,7 +67,9 @@ struct OpRecord {
   std::span<const std::byte> attributes; // structural first, then values; layout is the op's
   HostCall* host = nullptr;              // owned by the window
   void* event = nullptr;                 // kRecordEvent, kWaitEvent: EventState
+  Stream* event_stream = nullptr;        // kWaitEvent: the point to reach
   uint64_t event_value = 0;
+  int64_t held_bytes = 0;                // memory beside blocks that the record keeps alive
 };
 
 }  // namespace neuron
