@@ -81,7 +81,9 @@ enum class NestOpClass : uint8_t { kLeaf, kUnary, kBinary, kCompare, kTernary, k
   X(Index, "index", Leaf)        /* i64 position in dim `attr` */                                   \
   X(Extent, "extent", Leaf)      /* i64 extent of dim `attr` */                                     \
   /* unary: dtype of the argument unless said */                                                    \
-  X(Cast, "cast", Unary)         /* value conversion; float to int truncates, saturates, NaN is 0 */\
+  X(Cast, "cast", Unary)         /* value conversion; float to int truncates, through i32 for the    \
+                                    narrow types; out of range and NaN give the smallest i32, i64;  \
+                                    to i1: not equal to 0 */                                        \
   X(Bitcast, "bitcast", Unary)   /* same element size */                                            \
   X(Neg, "neg", Unary) X(Abs, "abs", Unary) X(Sign, "sign", Unary) X(Not, "not", Unary)             \
   X(Floor, "floor", Unary) X(Ceil, "ceil", Unary) X(Round, "round", Unary)  /* half to even */      \
