@@ -33,6 +33,9 @@ void queue_copy(Block& to_block, void* to, Block& from_block, const void* from, 
   request.inputs = {&input, 1};
   request.outputs = {&output, 1};
   request.host = std::make_unique<CopyBytes>(to, from, bytes);
+  for (Block* block : {&to_block, &from_block}) {
+    if (block->stream() != &stream) block->pool()->record_stream(block, &stream);
+  }
   stream.record(std::move(request));
 }
 
@@ -195,6 +198,14 @@ void delete_block(void* context) {
   auto* block = static_cast<Block*>(context);
   report_to_profiler(*block, false);
   block->pool()->free(block);
+}
+
+c10::DeviceIndex device_of_address(const void* address) {
+  return guarded([&] {
+    Found found;
+    find(address, found);
+    return found.block != nullptr ? index_of(*found.block) : c10::DeviceIndex{-1};
+  });
 }
 
 void queue_block_copy(Block& to, Block& from, size_t bytes, Stream& stream) {

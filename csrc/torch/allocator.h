@@ -38,6 +38,9 @@ inline Block* block_of(const c10::DataPtr& data) {
   return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
 }
 
+// The device whose memory holds `address`, or -1.
+c10::DeviceIndex device_of_address(const void* address);
+
 // Queues a copy of `bytes` bytes between the starts of two blocks.
 void queue_block_copy(Block& to, Block& from, size_t bytes, Stream& stream);
 
