@@ -26,6 +26,8 @@
 
 #include "neuron/ir/op_record.h"
 #include "neuron/runtime/stream.h"
+#include "torch/alias.h"
+#include "torch/op_tracking.h"
 
 namespace neuron::glue {
 
@@ -35,11 +37,6 @@ enum class Split : uint8_t {
   kRows,       // cut dimension 0 of operand 0 and of the operands with the same extent there;
                // `whole` operands (mask bit i = operand i) are never cut
 };
-
-// The CPU alias of a `neuron` tensor: same bytes, sizes, strides and dtype; it does not own them.
-// CPU tensors (scalars that PyTorch lets into mixed expressions) pass through: wrapped numbers as
-// they are, others as a private copy. Undefined tensors pass through.
-at::Tensor alias(const at::Tensor& tensor);
 
 class OpCall {
  public:
@@ -61,10 +58,14 @@ class OpCall {
     for (const auto& tensor : tensors) add(tensor, true);
   }
 
+  // Where the record goes; the current device if no operand is on `neuron`.
+  c10::Device device() const;
+
   // Queues `body(const at::Tensor* t)`, t = the operands' aliases in the order of read()/write().
   template <typename Body>
-  void record(Split split, Body body, uint32_t whole = 0) {
-    submit(std::make_unique<Call<Body>>(name_, split, whole, std::move(operands_), std::move(body)));
+  void record(Split split, Body body, uint32_t whole = 0, Route route = Route::kHostKernel) {
+    submit(std::make_unique<Call<Body>>(name_, split, whole, std::move(operands_), std::move(body)),
+           route);
   }
 
  private:
@@ -97,7 +98,7 @@ class OpCall {
   };
 
   void add(const at::Tensor& tensor, bool written);
-  void submit(std::unique_ptr<HostCall> call);
+  void submit(std::unique_ptr<HostCall> call, Route route);
 
   const char* name_;
   c10::DeviceIndex device_ = -1;

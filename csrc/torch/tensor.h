@@ -25,6 +25,11 @@ at::Tensor adopt(const at::Tensor& cpu, c10::Device device);
 
 // The block behind a `neuron` tensor's storage; nullptr for a storage without memory.
 Block* block_of(const at::Tensor& tensor);
+Block* block_of_storage(c10::StorageImpl& storage);
+
+// Moves `storage` to new pool memory of `bytes` bytes, keeping what fits of its contents, in the order
+// of the current stream. Tensors over the storage see the new memory.
+void resize_storage(const c10::Storage& storage, size_t bytes);
 
 // `device` with an index: the current one if it has none. Throws for an index out of range.
 c10::Device resolve(c10::Device device);
