@@ -32,6 +32,7 @@ def _autoload() -> None:
     try:
         _load()
     except Exception as error:
+        sys.modules.pop("torch_neuronx", None)  # an explicit import tries again, and raises
         _report(error)
 
 
