@@ -21,6 +21,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/op_registration/adaption.h>
 
 #include <array>
 #include <optional>

@@ -28,11 +28,10 @@ OPTIONAL_VIEWS = {"::std::optional<c10::string_view>"}
 HEAD = """\
 // SPDX-License-Identifier: Apache-2.0
 // Typed kernels of structured operators, written by tools/codegen/gen.py.
-{includes}
-
-#include <torch/library.h>
-
 #include "torch/structured.h"
+
+{includes}
+#include <torch/library.h>
 
 namespace neuron::glue {{
 namespace {{
