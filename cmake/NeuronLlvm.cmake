@@ -12,6 +12,10 @@ if(NOT LLVM_DIR)
                         "(${Python_EXECUTABLE}) or pass LLVM_DIR\n${llvm_error}")
   endif()
 endif()
+# The package brings the static libraries that its own export file asks for.
+get_filename_component(llvm_prefix ${LLVM_DIR}/../../.. ABSOLUTE)
+list(PREPEND CMAKE_PREFIX_PATH ${llvm_prefix})
+find_package(zstd CONFIG QUIET)
 find_package(LLVM REQUIRED CONFIG)
 message(STATUS "LLVM ${LLVM_PACKAGE_VERSION}: ${LLVM_DIR}")
 
