@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 
 import torch
-from rich.console import Console
-
 from char_gpt import terminal
 from char_gpt.checks import Comparison, run_steps
 from char_gpt.corpus import load_corpus
@@ -17,6 +15,7 @@ from char_gpt.errors import DemoError
 from char_gpt.operators import operators_of
 from char_gpt.report import CHECKPOINT, Results, prepare_folder, write_report
 from char_gpt.training import SEQUENCE, Schedule, Trainer, train
+from rich.console import Console
 
 COMPARED_STEPS = 20
 MEASURE_EVERY = 10
@@ -59,7 +58,7 @@ def _positive(text: str) -> int:
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device called `name`, or the current accelerator. DemoError if there is no such device."""
+    """The device called `name`, or the current accelerator; DemoError if there is none."""
     accelerator = torch.accelerator.current_accelerator()
     if name is None:
         if accelerator is None:
@@ -129,9 +128,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     with console.status("writing the report"):
         operators = operators_of(trainer.step, device)
-        results = Results(
-            points, validation, prompt, sample, first_steps, continuation, operators
-        )
+        results = Results(points, validation, prompt, sample, first_steps, continuation, operators)
         page = write_report(options.report, trainer, results)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
     return SUCCESS if results.agrees else MISMATCH

@@ -9,12 +9,12 @@ import matplotlib
 
 matplotlib.use("svg")
 
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter  # noqa: E402
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from char_gpt.checks import Comparison  # noqa: E402
-from char_gpt.training import Point  # noqa: E402
+from char_gpt.checks import Comparison
+from char_gpt.training import Point
 
 INK = "#1f2933"
 MUTED = "#7b8794"
@@ -128,7 +128,7 @@ def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) ->
         axes = figure.add_subplot()
         draw(axes)
         axes.margins(x=0.02)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
         file = io.StringIO()
         figure.savefig(
             file, format="svg", transparent=True, metadata={"Date": None, "Creator": None}

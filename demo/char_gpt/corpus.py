@@ -77,7 +77,7 @@ class Split:
     tokens: torch.Tensor
 
     def random_batch(self, size: int, length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A pure function of its arguments: resumed training sees the batches it would have seen."""
+        """A pure function of its arguments, so that resumed training sees the same batches."""
         generator = torch.Generator().manual_seed(seed)
         starts = torch.randint(len(self.tokens) - length, (size,), generator=generator)
         return self._windows(starts, length)

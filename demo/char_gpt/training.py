@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training of one model on one device, and what is measured on the way.
 
+The loop is a generator, so that the caller decides what happens between two measurements:
+
     trainer = Trainer(corpus, device, Schedule(steps=600), seed=1)
     for point in train(trainer, steps=600, interval=10):
         print(point.step, point.loss, point.tokens_per_second)
