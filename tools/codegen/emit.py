@@ -35,6 +35,8 @@ HEAD = """\
 
 namespace neuron::glue {{
 namespace {{
+
+using c10::impl::check_and_update_common_device;
 """
 
 TAIL = """\
@@ -54,6 +56,8 @@ def file_names() -> list[str]:
 
 def files(operators: list[Operator]) -> dict[str, str]:
     """Text of every file. An operator's file depends on its name alone."""
+    names = [_namespace(o) for o in operators]
+    assert len(set(names)) == len(names), "two operators share a namespace"
     shards: list[list[Operator]] = [[] for _ in range(SHARDS)]
     for operator in operators:
         base = str(operator.group.functional.func.name.name)
@@ -138,13 +142,19 @@ def _record(operator: Operator) -> str:
         statements.append(read + ";")
     captures, expressions = _body_arguments(operator, types)
     body = _body(operator, expressions)
-    arguments = [_split(operator)]
-    head = f"call.record({arguments[0]}, [{', '.join(captures)}](const at::Tensor* t) {{"
+    split = _split(operator)
+    if operator.entry.when is not None:
+        statements.append(f"const Split split = {split};")
+        split = "split"
     mask = _mask(operator)
+    if "?" in mask:
+        statements.append(f"const uint32_t whole = {mask};")
+        mask = "whole"
+    head = f"call.record({split}, [{', '.join(captures)}](const at::Tensor* t) {{"
     tail = "}" + (f", {mask}" if mask else "") + ");"
     lines = [
         *_wrap_call("void record(", parameters, ") {", 0),
-        *(f"  {s}" for s in statements),
+        *(line for s in statements for line in _wrap_text(s, 2)),
         *_wrap_text(head, 2),
         *(line for statement in body for line in _wrap_text(statement, 4)),
         *_wrap_text(tail, 2),
@@ -272,7 +282,7 @@ def _device_check(f: NativeFunction) -> list[str]:
     alone = len(tensors) == 1 and not any(is_tensor_list(a) for a in f.func.arguments.flat_positional)
     if f.device_check is DeviceCheckType.NoCheck or alone:
         return []
-    check = "c10::impl::check_and_update_common_device"
+    check = "check_and_update_common_device"
     return ["std::optional<c10::Device> device;"] + [
         f'{check}(device, {name}, "aten::{f.func.name}", "{name}");' for name in tensors
     ]
@@ -304,7 +314,10 @@ def _wrap_call(head: str, parts: list[str], tail: str, indent: int) -> list[str]
 
 
 def _wrap_text(text: str, indent: int) -> list[str]:
-    """Breaks a long statement at spaces after commas and operators; continuation by four."""
+    """Breaks a long statement at spaces; continuation by four. Keeps the text's own indent."""
+    stripped = text.lstrip(" ")
+    indent += len(text) - len(stripped)
+    text = stripped.replace("const at::Tensor* t", "const@at::Tensor*@t")
     lines: list[str] = []
     current = " " * indent
     for word in text.split(" "):
@@ -315,4 +328,4 @@ def _wrap_text(text: str, indent: int) -> list[str]:
         else:
             current = candidate
     lines.append(current)
-    return lines
+    return [line.replace("@", " ") for line in lines]
