@@ -57,7 +57,7 @@ void start() {
   set_wait_hooks({&release_gil, &take_gil, &signal_raised});
   IntraOpPool::set_thread_preparation(&prepare_thread);
   HostTarget::set_thread_preparation(&prepare_thread);
-  Runtime::start(std::make_unique<HostTarget>());
+  Runtime::start(std::make_unique<HostTarget>(HostTarget::Options::from_config()));
   register_hooks();
 }
 
