@@ -18,9 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <vector>
 
 #include "neuron/base/error.h"
 
@@ -28,6 +26,10 @@ namespace neuron {
 
 class MemoryPool;
 class Stream;
+
+namespace pool {
+struct Chunk;
+}
 
 class Block {
  public:
@@ -72,9 +74,9 @@ class Block {
   std::atomic<void*> attachment_{nullptr};
 
   // Of the pool, guarded by its lock.
-  void* chunk_ = nullptr;                    // the pool's record of the address range, or nullptr
-  std::function<void()> release_foreign_;    // adopted memory only
-  std::vector<Stream*> other_streams_;       // record_stream
+  struct Timeline;                 // memory_pool_impl.h
+  pool::Chunk* chunk_ = nullptr;   // the address range of pool memory; nullptr: adopted or given back
+  Timeline* timeline_ = nullptr;   // what must pass before the memory is given back; owned by the pool
 };
 
 }  // namespace neuron

@@ -9,17 +9,24 @@
 // released when the block's stream and the recorded ones have passed that point.
 //
 // Structure. Segments come from the target; blocks are split from them and coalesced with free
-// neighbours. Two pools: small (requests below 1 MiB, segments of 2 MiB) and large. Requests below
-// 16 MiB are rounded to size classes of at least 256 bytes, larger ones to 256 bytes; free lists are
-// per stream. Addresses are aligned to 256 bytes.
+// neighbours. Two pools: small (requests below 1 MiB, segments of 2 MiB) and large (segments of
+// 20 MiB, or of the request's size above that; smaller when the capacity leaves no more). Requests
+// below 16 MiB are rounded to size classes of at least 256 bytes, larger ones to 256 bytes; free
+// lists are per stream. Addresses are aligned to 256 bytes. Allocating and freeing take constant
+// time.
 //
 // Capacity. When a request does not fit, the pool, in this order: takes back what the timeline has
 // released, asks `drain` to let the device finish what is queued, gives cached segments back, and
-// only then throws kOutOfMemory with the documented text.
+// only then throws kOutOfMemory with the documented text; it stays usable. A target that has no more
+// memory is treated alike. A request above the capacity fails at once.
 //
 // Threading. Every member may be called from any thread. One mutex guards all state; it is never
-// held while foreign memory is released, `drain` runs, or the trace callback is called. Nothing here
-// takes the GIL.
+// held while foreign memory is released, `drain` runs, or a history context is captured or
+// destroyed. Nothing here takes the GIL. `allocate` and `adopt` may drain, so a thread that executes
+// records must not call them.
+//
+// Lifetime. Streams outlive their use by the pool; the pool outlives its blocks. When the pool is
+// destroyed, everything queued has run: foreign memory that was still awaited is released.
 //
 //   Block* block = pool.allocate(bytes, stream);   // one reference, owned by the caller's storage
 //   ...
@@ -41,6 +48,7 @@ class Stream;
 class Target;
 
 // Counters in the vocabulary of c10::CachingDeviceAllocator. Index 0: all, 1: small, 2: large pool.
+// Adopted memory belongs to no pool: it counts under 0 only, and is reserved while it is active.
 struct MemoryStat {
   int64_t current = 0, peak = 0, allocated = 0, freed = 0;
 };
@@ -60,7 +68,7 @@ struct MemoryStats {
   int64_t num_sync_all_streams = 0;
   int64_t num_device_alloc = 0;
   int64_t num_device_free = 0;
-  int64_t foreign_bytes = 0;           // adopted memory, part of allocated_bytes
+  int64_t foreign_bytes = 0;           // adopted memory that has not been released
 };
 
 struct BlockSnapshot {
@@ -84,7 +92,7 @@ struct MemoryEvent {
   std::byte* address;
   size_t size;
   const Stream* stream;
-  int64_t time_ns;
+  int64_t time_ns;                // since the epoch
   std::shared_ptr<void> context;  // from the context recorder, see `record_history`
 };
 
@@ -101,9 +109,11 @@ class MemoryPool {
   Block* adopt(void* address, size_t bytes, Stream* stream, std::function<void()> release);
   // Gives back the storage's reference. Never waits, never throws.
   void free(Block* block) noexcept;
+  // The block, which a storage still owns, is used on `stream` as well.
   void record_stream(Block* block, Stream* stream);
 
-  // The block whose address range holds `address`, or nullptr; `retain`ed for the caller.
+  // The block that a storage owns and whose address range holds `address`, or nullptr; `retain`ed for
+  // the caller. Of adopted ranges that overlap, one that holds the address.
   Block* find(const void* address);
 
   // Takes back what the timeline has released; called by `allocate` and after synchronisation.
@@ -112,19 +122,25 @@ class MemoryPool {
   void empty_cache();
 
   size_t capacity() const { return capacity_; }
-  size_t free_capacity() const;  // capacity minus reserved and foreign bytes
+  size_t free_capacity() const;  // capacity minus reserved bytes
   MemoryStats stats() const;
   void reset_peak_stats();
   void reset_accumulated_stats();
 
   std::vector<SegmentSnapshot> snapshot() const;
-  // Keeps the last `max_entries` events (0: off), each with what `context` returned; `context` is
-  // called on the allocating thread outside the lock and may be empty.
+  // Forgets the history and keeps the last `max_entries` events from now on (0: off). Allocations,
+  // new segments and failures carry what `context` returned; it is called on the allocating thread
+  // outside the lock and may be empty.
   void record_history(size_t max_entries, std::function<std::shared_ptr<void>()> context);
   std::vector<MemoryEvent> history() const;
 
  private:
   struct Impl;
+
+  void make_room();
+  [[noreturn]] void throw_out_of_memory(size_t bytes, Stream* stream,
+                                        std::shared_ptr<void> context);
+
   const size_t capacity_;
   std::unique_ptr<Impl> impl_;
 };
