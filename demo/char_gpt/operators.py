@@ -33,10 +33,14 @@ def _tracked_by_backend(work: Callable[[], object]) -> list[OperatorUse]:
     work()
     torch.accelerator.synchronize()
     fallbacks = torch_neuronx.get_fallback_ops()
-    return [
-        OperatorUse(name, calls, fallbacks.get(name, "neuron"))
-        for name, calls in torch_neuronx.get_executed_ops().items()
-    ]
+    uses = []
+    for name, calls in torch_neuronx.get_executed_ops().items():
+        reasons = fallbacks.get(name, {})
+        uses += [OperatorUse(name, count, reason) for reason, count in reasons.items()]
+        native = calls - sum(reasons.values())
+        if native:
+            uses.append(OperatorUse(name, native, "neuron"))
+    return uses
 
 
 class _CallCounter(TorchDispatchMode):
