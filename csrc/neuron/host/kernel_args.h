@@ -46,6 +46,6 @@ constexpr int64_t kSequentialBlock = 64;     // columns of one kSequential work 
 constexpr int64_t kHorizontalChunk = 16384;  // elements of one kHorizontal work item
 
 // Symbol names of the two phases in an object.
-constexpr const char* kEntryNames[2] = {"neuron_kernel_0", "neuron_kernel_1"};
+inline constexpr const char* kEntryNames[2] = {"neuron_kernel_0", "neuron_kernel_1"};
 
 }  // namespace neuron

@@ -126,9 +126,9 @@ enum class NestOpClass : uint8_t { kLeaf, kUnary, kBinary, kCompare, kTernary, k
   /* effects: value args[0] to operand `attr` [at offset args[1]] [if args[2]]; the value must not  \
      vary over dims along which the operand has stride 0, unless the rows are visited in order */   \
   X(Store, "store", Effect)                                                                         \
-  X(StoreAdd, "store_add", Effect) X(StoreMul, "store_mul", Effect)    /* kSequential only: the     \
-  X(StoreMax, "store_max", Effect) X(StoreMin, "store_min", Effect)       memory is the first       \
-                                                                          argument; rounds each time */
+  /* kSequential only; the memory is the first argument, each step rounds */                        \
+  X(StoreAdd, "store_add", Effect) X(StoreMul, "store_mul", Effect)                                 \
+  X(StoreMax, "store_max", Effect) X(StoreMin, "store_min", Effect)
 // clang-format on
 
 enum class NestOp : uint8_t {

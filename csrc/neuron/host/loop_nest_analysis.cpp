@@ -81,6 +81,9 @@ void NestAnalysis::find_dims() {
                    (cls == NestOpClass::kEffect && n.op != NestOp::kStore);
     if (carries) mask |= row_mask_;
     if (carries && nest_.schedule == Schedule::kSequential) mask |= 1u << nest_.vector_dim();
+    // Along a row everything that varies is kept as vectors.
+    bool by_rows = nest_.schedule == Schedule::kRow || nest_.schedule == Schedule::kSplit;
+    if (by_rows && (mask & row_mask_) != 0) mask |= 1u << nest_.vector_dim();
     dims_[id] = mask;
   }
 }
