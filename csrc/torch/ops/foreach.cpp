@@ -176,7 +176,6 @@ void foreach_functional(const c10::OperatorHandle& op, Stack* stack) {
   stack->emplace_back(c10::List<at::Tensor>(at::ArrayRef<at::Tensor>(outputs)));
 }
 
-// copy_ converts and may cross devices: only the uniform case is one record, as for the others.
 // ---- norms ---------------------------------------------------------------------------------------
 
 void foreach_norm(const c10::OperatorHandle& op, Stack* stack) {
