@@ -74,7 +74,7 @@ def throughput_chart(points: Sequence[Point]) -> str:
             [point.tokens_per_second for point in points],
             color=BLUE,
         )
-        axes.set_ylim(bottom=0)
+        _start_at_zero(axes)
         axes.set_xlabel("step")
         axes.set_ylabel("characters per second")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -93,7 +93,7 @@ def memory_chart(points: Sequence[Point], label: str) -> str:
             axes.legend(loc="lower right")
         else:
             axes.plot(seconds, in_use, color=BLUE)
-        axes.set_ylim(0, max(peak) * 1.15)
+        _start_at_zero(axes)
         axes.set_xlabel("seconds of training")
         axes.set_ylabel(f"{label} (MiB)")
 
@@ -106,20 +106,25 @@ def step_time_chart(comparison: Comparison) -> str:
             (comparison.reference, ORANGE, "reference: cpu"),
             (comparison.run, BLUE, str(comparison.run.device)),
         ):
+            # The first step pays for everything that starts late, and would set the scale alone.
             axes.plot(
-                range(1, len(run.step_seconds) + 1),
-                [1e3 * seconds for seconds in run.step_seconds],
+                range(2, len(run.step_seconds) + 1),
+                [1e3 * seconds for seconds in run.step_seconds[1:]],
                 "o-",
                 color=color,
                 markersize=3.5,
                 label=label,
             )
-        axes.set_ylim(bottom=0)
+        _start_at_zero(axes)
         axes.set_xlabel("step")
         axes.set_ylabel("milliseconds a step")
-        axes.legend(loc="best")
+        axes.legend(loc="lower right")
 
-    return _svg(draw, "Step times of the first steps", (4.7, 2.9))
+    return _svg(draw, "Step times after the first step", (4.7, 2.3))
+
+
+def _start_at_zero(axes: Axes) -> None:
+    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
 
 
 def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) -> str:
