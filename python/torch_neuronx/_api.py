@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers the device ``neuron`` with PyTorch; its names become those of ``torch_neuronx``.
 
-Imported once, by ``_autoload``. The order matters: the library first (it registers the kernels), then
-the name, then the Python module of the device, then what generates methods from the name.
+Imported once, by ``_autoload``. The order matters: the library first (it registers the kernels),
+then the name, then the Python module of the device, then what generates methods from the name.
 """
 
 import atexit
@@ -66,8 +66,8 @@ _interop.install()
 _C.set_library_paths([os.path.dirname(os.path.abspath(p)) for p in (torch.__file__, __file__)])
 
 # A backward pass runs on the thread that asked for it. The hand-off to autograd's own thread costs
-# several times the work of recording the operations, and the device is asynchronous anyway. It holds
-# for the importing thread; torch.autograd.set_multithreading_enabled(True) undoes it.
+# several times the work of recording the operations, and the device is asynchronous anyway. It
+# holds for the importing thread; torch.autograd.set_multithreading_enabled(True) undoes it.
 torch.autograd.set_multithreading_enabled(False)
 
 # Queued work runs to its end and the threads are joined while the interpreter still lives.

@@ -39,8 +39,8 @@ def set_device(device: DeviceLike) -> None:
     _C.set_device(_get_device_index(device))
 
 
-class device:
-    """Context manager that changes the current device; ``None`` or a negative index changes nothing."""
+class device:  # noqa: N801
+    """Context manager that changes the current device; ``None`` or -1 changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
         self.index = _get_device_index(device, optional=True)
@@ -55,15 +55,15 @@ class device:
         _C.set_device(self._previous.pop())
 
 
-class device_of(device):
-    """Context manager that makes the device of ``tensor`` current; no change for other devices."""
+class device_of(device):  # noqa: N801
+    """Context manager that makes the device of ``tensor`` current if it is a neuron device."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.device.type == "neuron" else None)
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits until everything queued on ``device`` has run; raises the first error that is pending."""
+    """Waits until everything queued on ``device`` has run; raises the first pending error."""
     _C.synchronize(_get_device_index(device, optional=True))
 
 
@@ -72,7 +72,7 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_properties(device: DeviceLike = None) -> NeuronDeviceProperties:
-    """Name, memory and kind of a device. ``is_virtual`` says that the host CPU computes its values."""
+    """Name, memory and kind of a device. ``is_virtual``: the host CPU computes its values."""
     return _C.device_properties(_get_device_index(device, optional=True))
 
 

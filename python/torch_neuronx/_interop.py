@@ -35,14 +35,14 @@ def _export_dlpack() -> None:
     original = torch.Tensor.__dlpack_device__
 
     @functools.wraps(original)
-    def __dlpack_device__(self: torch.Tensor) -> tuple[Any, int]:
+    def dlpack_device(self: torch.Tensor) -> tuple[Any, int]:
         if type(self) is torch.Tensor and self.device.type == "neuron":
             from torch.utils.dlpack import DLDeviceType
 
             return (DLDeviceType.kDLExtDev, self.device.index)
         return original(self)
 
-    torch.Tensor.__dlpack_device__ = __dlpack_device__
+    torch.Tensor.__dlpack_device__ = dlpack_device
 
 
 def _share_between_processes() -> None:

@@ -7,12 +7,12 @@ from torch_neuronx import _C
 
 
 def get_executed_ops() -> dict[str, int]:
-    """Calls of every operator since the start or ``clear_op_tracking``: ``{"aten::mm.out": 12}``."""
+    """Calls of every operator since the last clear: ``{"aten::mm.out": 12}``."""
     return _C.executed_ops()
 
 
 def get_fallback_ops() -> dict[str, dict[str, int]]:
-    """Calls of operators without a kernel for neuron, by reason: ``{"aten::sort": {reason: 3}}``."""
+    """Calls of operators without a neuron kernel, by reason: ``{"aten::sort": {reason: 3}}``."""
     return _C.fallback_ops()
 
 

@@ -3,7 +3,7 @@
 
 Statistics count memory that tensors hold now. Memory of operations that are still queued may return
 later, so compare numbers after ``torch.neuron.synchronize()``. Snapshots have the form of
-``torch.cuda.memory``: the viewer at pytorch.org/memory_viz and ``torch.cuda._memory_viz`` read them.
+``torch.cuda.memory``, which pytorch.org/memory_viz and ``torch.cuda._memory_viz`` read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def empty_cache() -> None:
 def memory_stats(device: DeviceLike = None) -> OrderedDict[str, Any]:
     """Allocator statistics by names such as ``"allocated_bytes.all.peak"``.
 
-    The names are those of ``torch.accelerator.memory_stats``; empty before the first use of a device.
+    The names are those of ``torch.accelerator.memory_stats``; empty before a device is used.
     """
     return torch.accelerator.memory_stats(_get_device_index(device, optional=True))
 
