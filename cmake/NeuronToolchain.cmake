@@ -34,7 +34,7 @@ find_program(NEURON_CCACHE ccache)
 if(NEURON_CCACHE)
   # Objects of one clone serve another: paths inside the source tree are hashed relative to it.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_NOHASHDIR=1
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=time_macros CCACHE_NOHASHDIR=1
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${NEURON_CCACHE})
 endif()
 
@@ -51,9 +51,7 @@ add_library(neuron_options INTERFACE)
 target_compile_options(
   neuron_options
   INTERFACE -Wall -Wextra $<$<BOOL:${NEURON_WERROR}>:-Werror> -ffunction-sections -fdata-sections
-            -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=
-            # ccache reads a precompiled header's identity from the preprocessed text.
-            $<$<BOOL:${NEURON_CCACHE}>:-fpch-preprocess>)
+            -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(NEURON_SANITIZE)
   target_compile_options(neuron_options INTERFACE -fsanitize=${NEURON_SANITIZE})
   target_link_options(neuron_options INTERFACE -fsanitize=${NEURON_SANITIZE})
