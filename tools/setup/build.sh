@@ -31,4 +31,9 @@ if [[ ! -f $directory/build.ninja || ! -f $directory/configuration ||
   }
   echo "$configuration" >"$directory/configuration"
 fi
-ninja -C "$directory" -j "$JOBS" --quiet
+quiet=()
+if [[ ! -t 1 ]]; then
+  quiet=(--quiet)
+  ninja -C "$directory" -n --quiet | grep -q 'no work to do' || echo "Building $directory"
+fi
+ninja -C "$directory" -j "$JOBS" "${quiet[@]}"
