@@ -67,7 +67,9 @@ def files(operators: list[Operator]) -> dict[str, str]:
 
 def _file(operators: list[Operator]) -> str:
     bases = sorted({str(o.group.functional.func.name.name) for o in operators})
-    headers = [f"#include <ATen/ops/{b}_{kind}.h>" for b in bases for kind in ("cpu_dispatch", "meta")]
+    headers = [
+        f"#include <ATen/ops/{b}_{kind}.h>" for b in bases for kind in ("cpu_dispatch", "meta")
+    ]
     registrations = "\n".join(
         line
         for o in operators
@@ -109,9 +111,11 @@ def _namespace(operator: Operator) -> str:
 
 def _variant(f: NativeFunction) -> str:
     kind = f.func.kind()
-    return {SchemaKind.functional: "functional", SchemaKind.inplace: "inplace", SchemaKind.out: "out"}[
-        kind
-    ]
+    return {
+        SchemaKind.functional: "functional",
+        SchemaKind.inplace: "inplace",
+        SchemaKind.out: "out",
+    }[kind]
 
 
 def _signature(f: NativeFunction) -> NativeSignature:
@@ -138,7 +142,9 @@ def _record(operator: Operator) -> str:
     statements += [f"call.write({o});" for o in outputs]
     for argument in operator.tensors:
         optional_list = is_tensor_list(argument) and "c10::List" in types[argument.name]
-        read = f"read_list(call, {argument.name})" if optional_list else f"call.read({argument.name})"
+        read = (
+            f"read_list(call, {argument.name})" if optional_list else f"call.read({argument.name})"
+        )
         statements.append(read + ";")
     captures, expressions = _body_arguments(operator, types)
     body = _body(operator, expressions)
@@ -179,7 +185,9 @@ def _body_arguments(operator: Operator, types: dict[str, str]) -> tuple[list[str
             expressions[name] = f"{rebuild}(t + {index}, count)"
             index += 1
         elif argument.type.is_tensor_like():
-            expressions[name] = f"optional(t[{index}])" if argument.type.is_nullable() else f"t[{index}]"
+            expressions[name] = (
+                f"optional(t[{index}])" if argument.type.is_nullable() else f"t[{index}]"
+            )
             if _shares_output(operator, argument):
                 captures.append(f"inplace = {name}.is_same({operator.outputs[0].name})")
                 expressions[name] = f"t[inplace ? 0 : {index}]"
@@ -245,7 +253,8 @@ def _kernel(operator: Operator, f: NativeFunction) -> str:
         bindings = _signature(f).arguments()
         returns = cpp.returns_type(f.func.returns, symint=False).cpp_type()
         meta_arguments = ", ".join(
-            e.expr for e in translate(bindings, structured.meta_arguments(operator.group), method=False)
+            e.expr
+            for e in translate(bindings, structured.meta_arguments(operator.group), method=False)
         )
     outputs = [a.name for a in operator.outputs]
     if kind is SchemaKind.functional:
@@ -279,7 +288,9 @@ def _device_check(f: NativeFunction) -> list[str]:
         for a in (*f.func.arguments.out, *f.func.arguments.flat_positional)
         if a.type.is_tensor_like()
     ]
-    alone = len(tensors) == 1 and not any(is_tensor_list(a) for a in f.func.arguments.flat_positional)
+    alone = len(tensors) == 1 and not any(
+        is_tensor_list(a) for a in f.func.arguments.flat_positional
+    )
     if f.device_check is DeviceCheckType.NoCheck or alone:
         return []
     check = "check_and_update_common_device"

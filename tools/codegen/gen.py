@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the typed kernels of PyTorch's structured operators for the device `neuron`.
 
-    gen.py --out DIR   write the C++ files (unchanged files keep their time stamp)
-    gen.py --list      print the names of the files
-    gen.py --report    print what is generated, and what is skipped and why
-    gen.py --table     print the operators as JSON: name, variants, split
+gen.py --out DIR   write the C++ files (unchanged files keep their time stamp)
+gen.py --list      print the names of the files
+gen.py --report    print what is generated, and what is skipped and why
+gen.py --table     print the operators as JSON: name, variants, split
+gen.py --show OP   print the kernels of one operator ("add.Tensor")
 """
 
 from __future__ import annotations
@@ -44,6 +45,13 @@ def report() -> str:
     return "\n".join(lines)
 
 
+def show(name: str) -> str:
+    for operator in operators.load().generated:
+        if operator.name == name:
+            return emit.operator_text(operator)
+    sys.exit(f"gen.py: no kernel is generated for {name!r}; --table lists the operators")
+
+
 def table() -> str:
     rows = [
         {
@@ -66,6 +74,7 @@ def main() -> None:
     mode.add_argument("--list", action="store_true")
     mode.add_argument("--report", action="store_true")
     mode.add_argument("--table", action="store_true")
+    mode.add_argument("--show", metavar="OP")
     arguments = parser.parse_args()
     if arguments.out is not None:
         write(arguments.out)
@@ -73,6 +82,8 @@ def main() -> None:
         print("\n".join(emit.file_names()))
     elif arguments.report:
         print(report())
+    elif arguments.show is not None:
+        print(show(arguments.show), end="")
     else:
         print(table())
 

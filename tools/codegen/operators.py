@@ -8,6 +8,7 @@ csrc/torch/ops.yaml adds what PyTorch does not say (see its head).
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -149,6 +150,10 @@ def _check(operator: Operator) -> None:
     unknown = set(operator.entry.whole) - tensors
     if unknown:
         raise TableError(f"{operator.name}: 'whole' names no tensor: {sorted(unknown)}")
+    known = {a.name for a in (*operator.inputs, *operator.outputs)}
+    for name in re.findall(r"\$(\w+)", operator.entry.body or ""):
+        if name not in known:
+            raise TableError(f"{operator.name}: 'body' has no argument '{name}'")
 
 
 def load(table: dict[str, Entry] | None = None) -> Operators:
