@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "neuron/lower/op_table.h"
+
+#include "neuron/base/error.h"
+
+namespace neuron {
+namespace {
+
+constexpr OpInfo kOps[] = {
+#define NEURON_LOWERED_OP_INFO(op, name, family, operands, outputs, values) \
+  {#op, name, OpFamily::k##family, operands, outputs, values},
+    NEURON_LOWERED_OPS(NEURON_LOWERED_OP_INFO)
+#undef NEURON_LOWERED_OP_INFO
+};
+
+constexpr size_t kFirst = static_cast<size_t>(OpId::kFirstLowered);
+
+}  // namespace
+
+const OpInfo& op_info(OpId id) {
+  NEURON_CHECK(is_lowered(id));
+  return kOps[static_cast<size_t>(id) - kFirst];
+}
+
+OpId find_op(std::string_view id) {
+  for (size_t i = 0; i < std::size(kOps); ++i) {
+    if (kOps[i].id == id) return static_cast<OpId>(kFirst + i);
+  }
+  return OpId::kHostCall;
+}
+
+}  // namespace neuron
