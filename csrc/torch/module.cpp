@@ -3,6 +3,7 @@
 // The Python module torch_neuronx._C: starts the runtime, connects it with the interpreter and adds
 // the bindings. Nothing here creates a device or a thread.
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -27,7 +28,11 @@ void* release_gil() {
 }
 
 void take_gil(void* state) {
-  if (state != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+  if (state == nullptr) return;
+  // A daemon thread whose wait outlasts the interpreter must not run Python again. CPython would end
+  // it by unwinding, which no C++ frame above survives, so it stays here until the process is gone.
+  while (_Py_IsFinalizing() && PyThread_get_thread_ident() != main_thread) pause();
+  PyEval_RestoreThread(static_cast<PyThreadState*>(state));
 }
 
 // Runs Python's signal handlers; true if one raised. The exception stays pending in this thread

@@ -71,17 +71,19 @@ def test_use_in_an_exit_handler_registered_later(check_python):
     assert out.strip() == "3.0"
 
 
-def test_threads_still_running_at_exit(check_python):
+def test_daemon_thread_waiting_at_exit(check_python):
     check_python(
         """
         import threading, torch
+        x = torch.full((1024, 1024), 1e-3, device="neuron")
+        for _ in range(20):
+            x = x @ x
+        waiting = threading.Event()
         def work():
-            x = torch.ones(100, device="neuron")
-            while True:
-                x = x + 1
-                x.sum().item()
+            waiting.set()
+            torch.neuron.synchronize()
         threading.Thread(target=work, daemon=True).start()
-        torch.ones(1, device="neuron").item()
+        waiting.wait()
         """
     )
 
