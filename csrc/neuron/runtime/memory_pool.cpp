@@ -37,17 +37,17 @@ Block* MemoryPool::allocate(size_t bytes, Stream* stream) {
       void* memory = ::operator new(sizeof(Block));
       ~Storage() { ::operator delete(memory); }
     } storage;
-    Impl::Request request{bytes,  pool::round_request(bytes), pool::kind_of_request(bytes),
-                          stream, storage.memory,             context};
+    const Impl::Request request{bytes,  pool::round_request(bytes), pool::kind_of_request(bytes),
+                                stream, this, storage.memory, context};
     const auto attempt = [&](bool more) -> Block* {
       Impl::Section section(impl);
       if (more) impl.release_idle_segments(section);
       impl.reclaim_front(section);
-      Block* block = impl.allocate_cached(request, section, this);
+      Block* block = impl.allocate_cached(request, section);
       if (block == nullptr) [[unlikely]] {
         impl.reclaim_all(section);
-        block = impl.allocate_cached(request, section, this);
-        if (block == nullptr) block = impl.allocate_segment(request, section, this);
+        block = impl.allocate_cached(request, section);
+        if (block == nullptr) block = impl.allocate_segment(request, section);
       }
       if (block != nullptr) storage.memory = nullptr;
       return block;
@@ -57,7 +57,7 @@ Block* MemoryPool::allocate(size_t bytes, Stream* stream) {
     if (Block* block = attempt(false)) return block;
     if (Block* block = attempt(true)) return block;
   }
-  throw_out_of_memory(bytes, stream, std::move(context));
+  throw_out_of_memory(bytes, stream, context);
 }
 
 Block* MemoryPool::adopt(void* address, size_t bytes, Stream* stream,
@@ -91,7 +91,7 @@ Block* MemoryPool::adopt(void* address, size_t bytes, Stream* stream,
       return block.release();
     }
   }
-  throw_out_of_memory(bytes, stream, std::move(context));
+  throw_out_of_memory(bytes, stream, context);
 }
 
 // Lets the device finish what is queued and takes back what that releases.
@@ -100,44 +100,42 @@ void MemoryPool::make_room() {
   retries.add();
   impl_->drain();
   Impl::Section section(*impl_);
-  ++impl_->stats.num_alloc_retries;
-  ++impl_->stats.num_sync_all_streams;
+  ++impl_->tally.scalars.num_alloc_retries;
+  ++impl_->tally.scalars.num_sync_all_streams;
   impl_->reclaim_all(section);
 }
 
-void MemoryPool::throw_out_of_memory(size_t bytes, Stream* stream, Context context) {
+void MemoryPool::throw_out_of_memory(size_t bytes, Stream* stream, const Context& context) {
   static Counter& ooms = counter("Memory.OutOfMemory");
   ooms.add();
   std::string text;
   {
     Impl::Section section(*impl_);
-    ++impl_->stats.num_ooms;
-    section.event(Action::kOom, nullptr, bytes, stream, std::move(context));
+    ++impl_->tally.scalars.num_ooms;
+    section.event(Action::kOom, nullptr, bytes, stream, context);
     text = impl_->out_of_memory_text(bytes);
   }
   throw Error(ErrorCode::kOutOfMemory, std::move(text));
 }
 
-StreamCache& MemoryPool::Impl::cache(Stream* stream) {
-  if (last_cache == nullptr || last_cache->stream != stream) {
-    auto& slot = caches[stream];
-    if (slot == nullptr) {
-      slot = std::make_unique<StreamCache>();
-      slot->stream = stream;
-    }
-    last_cache = slot.get();
+StreamCache& MemoryPool::Impl::other_cache(Stream* stream) {
+  auto& slot = caches[stream];
+  if (slot == nullptr) {
+    slot = std::make_unique<StreamCache>();
+    slot->stream = stream;
   }
+  last_cache = slot.get();
   return *last_cache;
 }
 
-Block* MemoryPool::Impl::allocate_cached(Request& request, Section& section, MemoryPool* owner) {
+Block* MemoryPool::Impl::allocate_cached(const Request& request, Section& section) {
   Chunk* chunk = cache(request.stream).of(request.kind).find(request.rounded);
-  return chunk != nullptr ? finish(request, chunk, section, owner) : nullptr;
+  return chunk != nullptr ? finish(request, chunk, section) : nullptr;
 }
 
-Block* MemoryPool::Impl::allocate_segment(Request& request, Section& section, MemoryPool* owner) {
+Block* MemoryPool::Impl::allocate_segment(const Request& request, Section& section) {
   const size_t need = pool::round_up(request.rounded, pool::kPage);
-  const size_t available = (capacity - std::min(capacity, used())) / pool::kPage * pool::kPage;
+  const size_t available = unreserved() / pool::kPage * pool::kPage;
   if (need > available) return nullptr;
   size_t size = request.kind == Kind::kSmall ? pool::kSmallSegment : pool::kLargeSegment;
   if (need > size) size = pool::round_up(need, pool::kHugePage);
@@ -168,40 +166,30 @@ Block* MemoryPool::Impl::allocate_segment(Request& request, Section& section, Me
     return nullptr;
   }
   stream_cache.of(request.kind).insert(whole);
-  pool::increase(stats.segment, request.kind, 1);
-  pool::increase(stats.reserved_bytes, request.kind, static_cast<int64_t>(size));
-  ++stats.num_device_alloc;
+  tally.segment_added(request.kind, size);
   section.event(Action::kSegmentAlloc, static_cast<std::byte*>(address), size, request.stream,
                 request.context);
-  return finish(request, whole, section, owner);
+  return finish(request, whole, section);
 }
 
-Block* MemoryPool::Impl::finish(Request& request, Chunk* free_chunk, Section& section,
-                                MemoryPool* owner) {
+Block* MemoryPool::Impl::finish(const Request& request, Chunk* free_chunk, Section& section) {
   pool::PiecesChange pieces;
   Block* storage = static_cast<Block*>(request.storage);
   Chunk* chunk = pool::take(free_chunk, request.rounded, storage, chunks, &pieces);
-  Block* block = new (storage) Block(owner, chunk->address, request.bytes, request.stream);
+  Block* block = new (storage) Block(request.owner, chunk->address, request.bytes, request.stream);
   block->chunk_ = chunk;
 
-  const auto size = static_cast<int64_t>(chunk->size);
-  pool::increase(stats.allocation, request.kind, 1);
-  pool::increase(stats.active, request.kind, 1);
-  pool::increase(stats.allocated_bytes, request.kind, size);
-  pool::increase(stats.active_bytes, request.kind, size);
-  pool::increase(stats.requested_bytes, request.kind, static_cast<int64_t>(request.bytes));
-  pool::change(stats.inactive_split, request.kind, pieces.count);
-  pool::change(stats.inactive_split_bytes, request.kind, pieces.bytes);
-  section.event(Action::kAlloc, chunk->address, chunk->size, request.stream,
-                std::move(request.context));
+  tally.allocated(request.kind, chunk->size, request.bytes);
+  tally.pieces_changed(request.kind, pieces);
+  section.event(Action::kAlloc, chunk->address, chunk->size, request.stream, request.context);
   return block;
 }
 
-bool MemoryPool::Impl::adopt(Block* block, Context context, Section& section) {
+bool MemoryPool::Impl::adopt(Block* block, const Context& context, Section& section) {
   const size_t bytes = block->bytes();
-  if (bytes > capacity - std::min(capacity, used())) {
+  if (bytes > unreserved()) {
     reclaim_all(section);
-    if (bytes > capacity - std::min(capacity, used())) return false;
+    if (bytes > unreserved()) return false;
   }
   Block::Timeline& timeline = *block->timeline_;
   const std::byte* begin = block->address();
@@ -212,15 +200,8 @@ bool MemoryPool::Impl::adopt(Block* block, Context context, Section& section) {
   timeline.index = foreign.emplace_hint(after, begin, block);
   if (timeline.overlapping) ++overlaps;
 
-  const auto size = static_cast<int64_t>(bytes);
-  pool::increase(stats.allocation[0], 1);
-  pool::increase(stats.active[0], 1);
-  pool::increase(stats.allocated_bytes[0], size);
-  pool::increase(stats.reserved_bytes[0], size);
-  pool::increase(stats.active_bytes[0], size);
-  pool::increase(stats.requested_bytes[0], size);
-  stats.foreign_bytes += size;
-  section.event(Action::kAlloc, block->address(), bytes, block->stream(), std::move(context));
+  tally.foreign_allocated(bytes);
+  section.event(Action::kAlloc, block->address(), bytes, block->stream(), context);
   return true;
 }
 
@@ -228,39 +209,35 @@ bool MemoryPool::Impl::adopt(Block* block, Context context, Section& section) {
 
 void MemoryPool::free(Block* block) noexcept {
   Impl& impl = *impl_;
-  bool keep = false;  // the storage's reference
+  bool awaited = false;  // the storage's reference went to the pool
   {
     Impl::Section section(impl);
-    MemoryStats& stats = impl.stats;
+    Block::Timeline* const timeline = block->timeline_;
     block->live_.store(false, std::memory_order_release);
-    if (Chunk* chunk = block->chunk_) {
-      const Kind kind = chunk->segment->kind;
-      pool::decrease(stats.allocation, kind, 1);
-      pool::decrease(stats.allocated_bytes, kind, static_cast<int64_t>(chunk->size));
+    if (Chunk* chunk = block->chunk_; chunk != nullptr && timeline == nullptr) [[likely]] {
       section.event(Action::kFreeRequested, chunk->address, chunk->size, block->stream_);
+      impl.tally.released(chunk->segment->kind, chunk->size, block->bytes_);
+      impl.give_back_chunk(block, section);
     } else {
-      pool::decrease(stats.allocation[0], 1);
-      pool::decrease(stats.allocated_bytes[0], static_cast<int64_t>(block->bytes_));
-      section.event(Action::kFreeRequested, block->address_, block->bytes_, block->stream_);
-      impl.foreign.erase(block->timeline_->index);
-      if (block->timeline_->overlapping) --impl.overlaps;
-    }
-    if (Block::Timeline* timeline = block->timeline_) {
-      keep = true;
-      std::erase_if(timeline->points, [](Block::Timeline::Point& point) {
-        point.value = point.stream->submitted();
-        return point.stream->completed() >= point.value;
-      });
-      if (timeline->points.empty()) {
-        impl.give_back(block, section);
+      awaited = true;
+      if (chunk != nullptr) {
+        section.event(Action::kFreeRequested, chunk->address, chunk->size, block->stream_);
+        impl.tally.freed(chunk->segment->kind, chunk->size);
+      } else {
+        section.event(Action::kFreeRequested, block->address_, block->bytes_, block->stream_);
+        impl.tally.foreign_freed(block->bytes_);
+        impl.foreign.erase(timeline->index);
+        if (timeline->overlapping) --impl.overlaps;
+      }
+      for (auto& point : timeline->points) point.value = point.stream->submitted();
+      if (timeline->passed()) {
+        impl.give_back_awaited(block, section);
       } else {
         impl.await(block);
       }
-    } else {
-      impl.give_back(block, section);
     }
   }
-  if (!keep) block->release();
+  if (!awaited) block->release();
 }
 
 void MemoryPool::record_stream(Block* block, Stream* stream) {
@@ -280,45 +257,40 @@ void MemoryPool::Impl::await(Block* block) noexcept {
   last_awaited = block;
 }
 
-void MemoryPool::Impl::give_back(Block* block, Section& section) noexcept {
-  if (Chunk* chunk = std::exchange(block->chunk_, nullptr)) {
-    Segment* segment = chunk->segment;
-    const Kind kind = segment->kind;
-    section.event(Action::kFreeCompleted, chunk->address, chunk->size, block->stream_);
-    pool::decrease(stats.active, kind, 1);
-    pool::decrease(stats.active_bytes, kind, static_cast<int64_t>(chunk->size));
-    pool::decrease(stats.requested_bytes, kind, static_cast<int64_t>(block->bytes_));
-    pool::PiecesChange pieces;
-    if (!pool::release(chunk, chunks, &pieces)->split()) {
-      segment->idle_value = block->stream_->submitted();
-    }
-    pool::change(stats.inactive_split, kind, pieces.count);
-    pool::change(stats.inactive_split_bytes, kind, pieces.bytes);
-  } else {
-    const auto size = static_cast<int64_t>(block->bytes_);
-    section.event(Action::kFreeCompleted, block->address_, block->bytes_, block->stream_);
-    pool::decrease(stats.active[0], 1);
-    pool::decrease(stats.reserved_bytes[0], size);
-    pool::decrease(stats.active_bytes[0], size);
-    pool::decrease(stats.requested_bytes[0], size);
-    stats.foreign_bytes -= size;
+void MemoryPool::Impl::give_back_chunk(Block* block, Section& section) noexcept {
+  Chunk* chunk = std::exchange(block->chunk_, nullptr);
+  Segment* segment = chunk->segment;
+  section.event(Action::kFreeCompleted, chunk->address, chunk->size, block->stream_);
+  pool::PiecesChange pieces;
+  if (!pool::release(chunk, chunks, &pieces)->split()) {
+    segment->idle_value = block->stream_->submitted();
   }
-  if (block->timeline_ != nullptr) section.release_later(block);
+  tally.pieces_changed(segment->kind, pieces);
+}
+
+// Takes over the storage's reference.
+void MemoryPool::Impl::give_back_awaited(Block* block, Section& section) noexcept {
+  if (const Chunk* chunk = block->chunk_) {
+    tally.given_back(chunk->segment->kind, chunk->size, block->bytes_);
+    give_back_chunk(block, section);
+  } else {
+    tally.foreign_given_back(block->bytes_);
+    section.event(Action::kFreeCompleted, block->address_, block->bytes_, block->stream_);
+  }
+  section.release_later(block);
+}
+
+void MemoryPool::Impl::give_back_first(Section& section) noexcept {
+  Block* block = first_awaited;
+  first_awaited = block->timeline_->next_awaited;
+  if (first_awaited == nullptr) last_awaited = nullptr;
+  give_back_awaited(block, section);
 }
 
 bool Block::Timeline::passed() const {
   return std::all_of(points.begin(), points.end(), [](const Point& point) {
     return point.stream->completed() >= point.value;
   });
-}
-
-void MemoryPool::Impl::reclaim_front(Section& section) noexcept {
-  while (first_awaited != nullptr && first_awaited->timeline_->passed()) [[unlikely]] {
-    Block* block = first_awaited;
-    first_awaited = block->timeline_->next_awaited;
-    if (first_awaited == nullptr) last_awaited = nullptr;
-    give_back(block, section);
-  }
 }
 
 void MemoryPool::Impl::reclaim_all(Section& section) noexcept {
@@ -328,15 +300,14 @@ void MemoryPool::Impl::reclaim_all(Section& section) noexcept {
     Block* block = next;
     next = block->timeline_->next_awaited;
     if (block->timeline_->passed()) {
-      give_back(block, section);
+      give_back_awaited(block, section);
     } else {
       await(block);
     }
   }
 }
 
-MemoryPool::Impl::Section::~Section() {
-  lock_.unlock();
+void MemoryPool::Impl::Section::release_now() noexcept {
   while (released_ != nullptr) {
     Block* block = released_;
     const std::unique_ptr<Block::Timeline> timeline(std::exchange(block->timeline_, nullptr));
@@ -362,9 +333,7 @@ void MemoryPool::Impl::release_idle_segments(Section& section) noexcept {
     segment.cache->of(segment.kind).remove(segment.first);
     chunks.recycle(segment.first);
     target.free_segment(device, segment.address, segment.size);
-    pool::decrease(stats.segment, segment.kind, 1);
-    pool::decrease(stats.reserved_bytes, segment.kind, static_cast<int64_t>(segment.size));
-    ++stats.num_device_free;
+    tally.segment_removed(segment.kind, segment.size);
     section.event(Action::kSegmentFree, segment.address, segment.size, segment.cache->stream);
     return true;
   });

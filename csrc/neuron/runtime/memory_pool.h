@@ -139,7 +139,7 @@ class MemoryPool {
 
   void make_room();
   [[noreturn]] void throw_out_of_memory(size_t bytes, Stream* stream,
-                                        std::shared_ptr<void> context);
+                                        const std::shared_ptr<void>& context);
 
   const size_t capacity_;
   std::unique_ptr<Impl> impl_;

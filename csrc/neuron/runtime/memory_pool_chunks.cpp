@@ -6,35 +6,12 @@
 namespace neuron::pool {
 namespace {
 
-// Rows of 16 size ranges: row 0 holds sizes of 0 to 15 units, row r >= 1 those from 2^(r+3) units.
-constexpr unsigned kColumnBits = 4;
-
-// The step between neighbouring size classes at `units`, a power of two.
-constexpr unsigned class_shift(size_t units) {
-  const auto width = static_cast<unsigned>(std::bit_width(units));
-  return width <= kColumnBits + 1 ? 0 : width - kColumnBits - 1;
-}
-
 // A granule of a small segment holds at most 64 chunks, one of a large segment one start.
 constexpr unsigned granule_shift(Kind kind) { return kind == Kind::kSmall ? 14 : 20; }
 
 }  // namespace
 
-size_t round_request(size_t bytes) {
-  const size_t units = std::max<size_t>(1, (bytes + kAlignment - 1) / kAlignment);
-  if (bytes >= kUnclassed) return units * kAlignment;
-  const unsigned shift = class_shift(units);
-  return (((units - 1) >> shift) + 1) << shift << std::countr_zero(kAlignment);
-}
-
 // ---- FreeLists -----------------------------------------------------------------------------------
-
-FreeLists::Position FreeLists::position(size_t size) {
-  const size_t units = size / kAlignment;
-  if (units < 16) return {0, units};
-  const unsigned shift = class_shift(units);
-  return {shift + 1, (units >> shift) & 15};
-}
 
 Chunk* FreeLists::find(size_t size) const {
   const Position at = position(size);
@@ -89,20 +66,9 @@ void FreeLists::reshape(Chunk* chunk, std::byte* address, size_t size) noexcept 
 
 // ---- ChunkArena ----------------------------------------------------------------------------------
 
-Chunk* ChunkArena::make() {
-  if (free_ == nullptr) {
-    batches_.push_back(std::make_unique<Chunk[]>(kBatch));
-    for (size_t i = 0; i < kBatch; ++i) recycle(&batches_.back()[i]);
-  }
-  Chunk* chunk = free_;
-  free_ = chunk->next_free;
-  return chunk;
-}
-
-void ChunkArena::recycle(Chunk* chunk) noexcept {
-  chunk->block = nullptr;
-  chunk->next_free = free_;
-  free_ = chunk;
+void ChunkArena::grow() {
+  batches_.push_back(std::make_unique<Chunk[]>(kBatch));
+  for (size_t i = 0; i < kBatch; ++i) recycle(&batches_.back()[i]);
 }
 
 // ---- Segment -------------------------------------------------------------------------------------
@@ -129,18 +95,6 @@ Chunk* Segment::chunk_at(const std::byte* where) const {
   Chunk* chunk = starts_[g];
   while (chunk->after != nullptr && chunk->after->address <= where) chunk = chunk->after;
   return chunk;
-}
-
-void Segment::chunk_starts(Chunk* chunk) noexcept {
-  Chunk*& start = starts_[granule(chunk->address)];
-  if (start == nullptr || start->address >= chunk->address) start = chunk;
-}
-
-void Segment::chunk_disappears(Chunk* chunk) noexcept {
-  const size_t g = granule(chunk->address);
-  if (starts_[g] != chunk) return;
-  Chunk* next = chunk->after;
-  starts_[g] = next != nullptr && granule(next->address) == g ? next : nullptr;
 }
 
 // ---- Cutting and joining -------------------------------------------------------------------------

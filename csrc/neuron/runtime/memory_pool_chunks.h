@@ -45,8 +45,21 @@ constexpr Kind kind_of_request(size_t bytes) {
 constexpr size_t smallest_chunk(Kind kind) {
   return kind == Kind::kSmall ? kAlignment : kLargeRequest;
 }
-// The size of the chunk that serves a request; at most 1/16 more beyond 4 KiB.
-size_t round_request(size_t bytes);
+
+// The step between neighbouring size classes at `units`, as a power of two: 16 classes from one power
+// of two to the next.
+inline constexpr unsigned kClassBits = 4;
+constexpr unsigned class_shift(size_t units) {
+  const auto width = static_cast<unsigned>(std::bit_width(units));
+  return width <= kClassBits + 1 ? 0 : width - kClassBits - 1;
+}
+// The size of the chunk that serves a request.
+constexpr size_t round_request(size_t bytes) {
+  const size_t units = bytes == 0 ? 1 : (bytes + kAlignment - 1) / kAlignment;
+  if (bytes >= kUnclassed) return units * kAlignment;
+  const unsigned shift = class_shift(units);
+  return ((((units - 1) >> shift) + 1) << shift) * kAlignment;
+}
 
 struct Segment;
 
@@ -78,11 +91,16 @@ class FreeLists {
   void reshape(Chunk* chunk, std::byte* address, size_t size) noexcept;
 
  private:
-  static constexpr size_t kRows = 34;  // sizes below 16 units, then one row per power of two
+  static constexpr size_t kRows = 34;  // row 0: below 16 units; row r: from 2^(r+3) units
   struct Position {
     size_t row, column;
   };
-  static Position position(size_t size);
+  static Position position(size_t size) {
+    const size_t units = size / kAlignment;
+    if (units < 16) return {0, units};
+    const unsigned shift = class_shift(units);
+    return {shift + 1, (units >> shift) & 15};
+  }
   void insert(Chunk* chunk, Position at) noexcept;
   void remove(Chunk* chunk, Position at) noexcept;
 
@@ -102,10 +120,21 @@ struct StreamCache {
 // Chunk objects; they are recycled and freed with the pool.
 class ChunkArena {
  public:
-  Chunk* make();
-  void recycle(Chunk* chunk) noexcept;
+  Chunk* make() {
+    if (free_ == nullptr) [[unlikely]] grow();
+    Chunk* chunk = free_;
+    free_ = chunk->next_free;
+    return chunk;
+  }
+  void recycle(Chunk* chunk) noexcept {
+    chunk->block = nullptr;
+    chunk->next_free = free_;
+    free_ = chunk;
+  }
 
  private:
+  void grow();
+
   static constexpr size_t kBatch = 128;
   std::vector<std::unique_ptr<Chunk[]>> batches_;
   Chunk* free_ = nullptr;  // linked by next_free
@@ -125,8 +154,18 @@ struct Segment {
   bool idle() const { return first->after == nullptr && first->free(); }
   Chunk* chunk_at(const std::byte* where) const;
 
-  void chunk_starts(Chunk* chunk) noexcept;      // its address is set and its neighbours linked
-  void chunk_disappears(Chunk* chunk) noexcept;  // before its address or links change
+  // Called when the chunk's address is set and its neighbours are linked.
+  void chunk_starts(Chunk* chunk) noexcept {
+    Chunk*& start = starts_[granule(chunk->address)];
+    if (start == nullptr || start->address >= chunk->address) start = chunk;
+  }
+  // Called before the chunk's address or links change.
+  void chunk_disappears(Chunk* chunk) noexcept {
+    const size_t g = granule(chunk->address);
+    if (starts_[g] != chunk) return;
+    Chunk* next = chunk->after;
+    starts_[g] = next != nullptr && granule(next->address) == g ? next : nullptr;
+  }
 
  private:
   size_t granule(const std::byte* where) const {

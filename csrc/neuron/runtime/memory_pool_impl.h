@@ -3,7 +3,10 @@
 // The state of a MemoryPool and the scope in which its lock is held. Internal to memory_pool*.cpp.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -12,6 +15,7 @@
 #include "neuron/runtime/memory_pool.h"
 #include "neuron/runtime/memory_pool_chunks.h"
 #include "neuron/runtime/memory_pool_history.h"
+#include "neuron/runtime/memory_pool_stats.h"
 
 namespace neuron {
 
@@ -45,8 +49,11 @@ struct MemoryPool::Impl {
   // done right after: foreign memory is released, contexts of old events are destroyed.
   class Section {
    public:
-    explicit Section(Impl& impl) : impl_(impl), lock_(impl.mutex) {}
-    ~Section();
+    explicit Section(Impl& impl) : impl_(impl) { impl_.mutex.lock(); }
+    ~Section() {
+      impl_.mutex.unlock();
+      if (released_ != nullptr) [[unlikely]] release_now();
+    }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
 
@@ -56,13 +63,18 @@ struct MemoryPool::Impl {
       released_ = block;
     }
     void event(MemoryEvent::Action action, std::byte* address, size_t size, const Stream* stream,
-               pool::Context context = nullptr) noexcept;
+               const pool::Context& context = nullptr) noexcept {
+      if (impl_.history.on()) [[unlikely]] note(action, address, size, stream, context);
+    }
 
    private:
+    void release_now() noexcept;
+    void note(MemoryEvent::Action action, std::byte* address, size_t size, const Stream* stream,
+              const pool::Context& context) noexcept;
+
     Impl& impl_;
     Block* released_ = nullptr;
     std::vector<pool::Context> retired_;
-    std::unique_lock<std::mutex> lock_;
   };
 
   struct Request {
@@ -70,26 +82,36 @@ struct MemoryPool::Impl {
     size_t rounded;
     pool::Kind kind;
     Stream* stream;
-    void* storage;           // for the Block object
-    pool::Context context;
+    MemoryPool* owner;
+    void* storage;  // for the Block object
+    const pool::Context& context;
   };
 
-  pool::StreamCache& cache(Stream* stream);
-  Block* allocate_cached(Request& request, Section& section, MemoryPool* owner);
-  Block* allocate_segment(Request& request, Section& section, MemoryPool* owner);
-  Block* finish(Request& request, pool::Chunk* free_chunk, Section& section, MemoryPool* owner);
-  bool adopt(Block* block, pool::Context context, Section& section);
+  pool::StreamCache& cache(Stream* stream) {
+    return last_cache != nullptr && last_cache->stream == stream ? *last_cache : other_cache(stream);
+  }
+  pool::StreamCache& other_cache(Stream* stream);
+  Block* allocate_cached(const Request& request, Section& section);
+  Block* allocate_segment(const Request& request, Section& section);
+  Block* finish(const Request& request, pool::Chunk* free_chunk, Section& section);
+  bool adopt(Block* block, const pool::Context& context, Section& section);
 
   // Gives back the memory of awaited blocks whose points have passed: from the front of the list up
   // to the first that has not, or all.
-  void reclaim_front(Section& section) noexcept;
+  void reclaim_front(Section& section) noexcept {
+    while (first_awaited != nullptr && first_awaited->timeline_->passed()) [[unlikely]] {
+      give_back_first(section);
+    }
+  }
   void reclaim_all(Section& section) noexcept;
-  void give_back(Block* block, Section& section) noexcept;  // takes over a reference
+  void give_back_first(Section& section) noexcept;
+  void give_back_awaited(Block* block, Section& section) noexcept;
+  void give_back_chunk(Block* block, Section& section) noexcept;
   void await(Block* block) noexcept;
   void release_idle_segments(Section& section) noexcept;
 
   Block* find_foreign(const std::byte* address) const;
-  size_t used() const { return static_cast<size_t>(stats.reserved_bytes[0].current); }
+  size_t unreserved() const { return capacity - std::min(capacity, tally.reserved_bytes()); }
   std::string out_of_memory_text(size_t bytes) const;
 
   Target& target;
@@ -98,7 +120,7 @@ struct MemoryPool::Impl {
   const std::function<void()> drain;
 
   mutable std::mutex mutex;  // guards everything below
-  MemoryStats stats;
+  pool::MemoryTally tally;
   std::unordered_map<Stream*, std::unique_ptr<pool::StreamCache>> caches;
   pool::StreamCache* last_cache = nullptr;
   pool::ChunkArena chunks;
@@ -113,30 +135,4 @@ struct MemoryPool::Impl {
   pool::MemoryHistory history;
 };
 
-namespace pool {
-
-// Adds to the statistic of all memory and to that of the kind.
-inline void increase(MemoryStat& stat, int64_t n) {
-  stat.current += n;
-  stat.allocated += n;
-  if (stat.current > stat.peak) stat.peak = stat.current;
-}
-inline void decrease(MemoryStat& stat, int64_t n) {
-  stat.current -= n;
-  stat.freed += n;
-}
-inline void increase(MemoryStat (&stats)[3], Kind kind, int64_t n) {
-  increase(stats[0], n);
-  increase(stats[static_cast<size_t>(kind)], n);
-}
-inline void decrease(MemoryStat (&stats)[3], Kind kind, int64_t n) {
-  decrease(stats[0], n);
-  decrease(stats[static_cast<size_t>(kind)], n);
-}
-inline void change(MemoryStat (&stats)[3], Kind kind, int64_t n) {
-  if (n > 0) increase(stats, kind, n);
-  if (n < 0) decrease(stats, kind, -n);
-}
-
-}  // namespace pool
 }  // namespace neuron

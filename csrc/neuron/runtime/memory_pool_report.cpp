@@ -12,15 +12,6 @@
 namespace neuron {
 namespace {
 
-template <typename F>
-void for_each_stat(MemoryStats& stats, F f) {
-  for (auto* group : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split,
-                      &stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
-                      &stats.inactive_split_bytes, &stats.requested_bytes}) {
-    for (MemoryStat& stat : *group) f(stat);
-  }
-}
-
 std::string size_text(int64_t bytes) {
   constexpr double kStep = 1024;
   const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -47,28 +38,22 @@ BlockSnapshot describe(const pool::Chunk& chunk) {
 
 MemoryStats MemoryPool::stats() const {
   std::lock_guard lock(impl_->mutex);
-  return impl_->stats;
+  return impl_->tally.report();
 }
 
 size_t MemoryPool::free_capacity() const {
   std::lock_guard lock(impl_->mutex);
-  return capacity_ - std::min(capacity_, impl_->used());
+  return impl_->unreserved();
 }
 
 void MemoryPool::reset_peak_stats() {
   std::lock_guard lock(impl_->mutex);
-  for_each_stat(impl_->stats, [](MemoryStat& stat) { stat.peak = stat.current; });
+  impl_->tally.reset_peaks();
 }
 
 void MemoryPool::reset_accumulated_stats() {
   std::lock_guard lock(impl_->mutex);
-  MemoryStats& stats = impl_->stats;
-  for_each_stat(stats, [](MemoryStat& stat) { stat.allocated = stat.freed = 0; });
-  stats.num_alloc_retries = 0;
-  stats.num_ooms = 0;
-  stats.num_sync_all_streams = 0;
-  stats.num_device_alloc = 0;
-  stats.num_device_free = 0;
+  impl_->tally.reset_accumulated();
 }
 
 std::vector<SegmentSnapshot> MemoryPool::snapshot() const {
@@ -103,15 +88,15 @@ std::vector<MemoryEvent> MemoryPool::history() const {
   return impl_->history.events();
 }
 
-void MemoryPool::Impl::Section::event(MemoryEvent::Action action, std::byte* address, size_t size,
-                                      const Stream* stream, pool::Context context) noexcept {
-  if (!impl_.history.on()) [[likely]] return;
+void MemoryPool::Impl::Section::note(MemoryEvent::Action action, std::byte* address, size_t size,
+                                     const Stream* stream, const pool::Context& context) noexcept {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const int64_t time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  impl_.history.add({action, address, size, stream, time_ns, std::move(context)}, retired_);
+  impl_.history.add({action, address, size, stream, time_ns, context}, retired_);
 }
 
 std::string MemoryPool::Impl::out_of_memory_text(size_t bytes) const {
+  const MemoryStats stats = tally.report();
   const auto total = static_cast<int64_t>(capacity);
   const int64_t reserved = stats.reserved_bytes[0].current;
   const int64_t allocated = stats.allocated_bytes[0].current;
