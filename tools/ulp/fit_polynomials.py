@@ -29,7 +29,6 @@ from mpmath import (
     pi,
     sin,
     sqrt,
-    tanh,
 )
 
 mp.dps = 50
@@ -124,10 +123,6 @@ def main():
     emit("Exp32", "(exp(r) - 1 - r) / r^2, |r| <= ln(2)/2",
          series(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -h, h, 4, True,
          lambda r, p: (1 + r + r * r * p) / exp(r) - 1)
-    q = mpf(0.36)
-    emit("Tanh32", "(tanh(x)/x - 1) / x^2 in x^2, |x| <= 0.6",
-         series(lambda u: (tanh(sqrt(u)) / sqrt(u) - 1) / u, -1 / mpf(3)), mpf(10) ** -15, q, 4, True,
-         lambda u, p: (1 + u * p) / (tanh(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0))
     e1 = mpf("0.921875")
     emit("Erf32", "erf(x)/x - 1 in x^2, |x| < 0.921875",
          lambda u: erf(sqrt(u)) / sqrt(u) - 1, mpf(10) ** -15, e1 * e1, 6, True,

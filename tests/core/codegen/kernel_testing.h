@@ -48,7 +48,7 @@ class TestKernel {
     KernelCompiler::instance().set_library_path(NEURON_CODEGEN_LIBRARY);
     for (const std::string& features : feature_levels())
       objects_.push_back(std::make_unique<KernelObject>(
-          KernelCompiler::instance().compile(to_text(nest_), features)));
+          KernelCompiler::instance().compile(to_text(nest_), features, NEURON_CODEGEN_VERIFY)));
   }
 
   // A tensor argument: operand data in place and its strides, one per dim of the nest.

@@ -263,7 +263,7 @@ TEST(Pointwise, EveryOpOfEveryDtypeCompiles) {
     try {                                                                                        \
       LoopNest nest = unary ? unary_nest(o, t) : binary_nest(o, t);                              \
       KernelObject object(KernelCompiler::instance().compile(                                    \
-          to_text(nest), levels[compiled++ % levels.size()]));                                                                                \
+          to_text(nest), levels[compiled++ % levels.size()], NEURON_CODEGEN_VERIFY));                                                                                \
     } catch (const Error& e) {                                                                   \
       EXPECT_NE(std::string(e.what()).find("invalid loop nest"), std::string::npos)              \
           << text << " " << name(t) << ": " << e.what();                                         \

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -69,17 +70,22 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& feat
 std::string compile(std::string_view text, const std::string& features, uint32_t flags) {
   LoopNest nest = parse_loop_nest(text);
   verify(nest);
-  std::unique_ptr<llvm::TargetMachine> machine = make_target_machine(features);
+  // Building one costs as much as a small kernel.
+  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
+  std::unique_ptr<llvm::TargetMachine>& machine = machines[features];
+  if (machine == nullptr) machine = make_target_machine(features);
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   module.setTargetTriple(llvm::Triple(kTriple));
   module.setDataLayout(machine->createDataLayout());
   NestEmitter(nest, module, parse_features(features)).run();
 
-  std::string broken;
-  llvm::raw_string_ostream message(broken);
-  if (llvm::verifyModule(module, &message))
-    throw Error(ErrorCode::kInternal, "generated IR is invalid: " + broken);
+  if (flags & NEURON_CODEGEN_VERIFY) {
+    std::string broken;
+    llvm::raw_string_ostream message(broken);
+    if (llvm::verifyModule(module, &message))
+      throw Error(ErrorCode::kInternal, "generated IR is invalid: " + broken);
+  }
   llvm::SmallString<0> output;
   llvm::raw_svector_ostream stream(output);
   if (flags & NEURON_CODEGEN_EMIT_IR) {

@@ -15,6 +15,7 @@ extern "C" {
 
 #define NEURON_CODEGEN_EMIT_IR 1u        // flags: LLVM IR as text instead of an object
 #define NEURON_CODEGEN_EMIT_ASSEMBLY 2u  // flags: assembler text instead of an object
+#define NEURON_CODEGEN_VERIFY 4u         // flags: check the IR first (tests)
 
 // Bytes owned by the library.
 typedef struct NeuronCodegenBuffer {

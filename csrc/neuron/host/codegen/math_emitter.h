@@ -40,7 +40,7 @@ class MathEmitter {
   Value* tanh32(Value* x);
   Value* sigmoid32(Value* x);
   Value* erf32(Value* x);
-  Value* reciprocal32(Value* d);  // of values in [1, 2^100]
+  Value* divide32(Value* x, Value* d);  // finite x >= 0 by d in [1, 2^100]
 
   Value* unary_wide(NestOp op, Value* x);
   WideExp exp_parts(Value* x, double base_log2);  // of base^x; |result| within 2^+-1000

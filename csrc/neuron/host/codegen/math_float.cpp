@@ -118,37 +118,43 @@ Value* MathEmitter::log32(Value* x) {
   return b_.CreateSelect(b_.CreateFCmpULT(x, zero), v_.f32(x, kNan), y);
 }
 
-Value* MathEmitter::reciprocal32(Value* d) {
-  // A linear guess in the exponent, then Newton steps: cheaper than a division of 16 lanes.
+Value* MathEmitter::divide32(Value* x, Value* d) {
+  // A linear guess of 1/d in the exponent, Newton steps, and a last step on the quotient itself:
+  // cheaper than a division of 16 lanes.
   Value* y = v_.to_float_bits(b_.CreateSub(v_.i32(d, 0x7ef311c7), v_.to_int_bits(d)));
   Value* one = v_.f32(d, 1.0f);
   Value* negative = b_.CreateFNeg(d);
-  for (int step = 0; step < 3; ++step) {
-    Value* e = v_.fma(negative, y, one);
-    // The first step is cubic.
-    if (step == 0) e = v_.fma(e, e, e);
-    y = v_.fma(y, e, y);
-  }
-  return y;
+  Value* e = v_.fma(negative, y, one);
+  y = v_.fma(y, v_.fma(e, e, e), y);  // cubic
+  y = v_.fma(y, v_.fma(negative, y, one), y);
+  Value* q = b_.CreateFMul(x, y);
+  return v_.fma(v_.fma(negative, q, x), y, q);
 }
 
 Value* MathEmitter::tanh32(Value* x) {
+  // E / (E + 2) with E = e^(2|x|) - 1 = 2^n (1 + p) - 1, which keeps its digits near zero.
+  constexpr float kMagic = 0x1.8p23f;
   Value* a = v_.abs(x);
-  Value* u = b_.CreateFMul(x, x);
-  Value* small = v_.fma(b_.CreateFMul(a, u), polynomial(u, kTanh32), a);
+  a = b_.CreateFAdd(a, a);
   Value* limit = v_.f32(x, 20.0f);
-  Value* bounded = b_.CreateSelect(b_.CreateFCmpOGT(a, limit), limit, a);
-  Value* d = b_.CreateFAdd(exp32(b_.CreateFAdd(bounded, bounded)), v_.f32(x, 1.0f));
-  Value* large = v_.fma(v_.f32(x, -2.0f), reciprocal32(d), v_.f32(x, 1.0f));
-  Value* r = b_.CreateSelect(b_.CreateFCmpOLT(a, v_.f32(x, 0.6f)), small, large);
-  return v_.copysign(r, x);
+  a = b_.CreateSelect(b_.CreateFCmpOGT(a, limit), limit, a);
+  Value* t = v_.fma(a, v_.f32(x, 0x1.715476p0f), v_.f32(x, kMagic));
+  Value* n = b_.CreateFSub(t, v_.f32(x, kMagic));
+  Value* r = v_.fma(n, v_.f32(x, -kLn2High), a);
+  r = v_.fma(n, v_.f32(x, -kLn2Low), r);
+  Value* p = v_.fma(b_.CreateFMul(r, r), polynomial(r, kExp32), r);
+  Value* scale = b_.CreateShl(v_.to_int_bits(t), v_.i32(x, 23));
+  scale = v_.to_float_bits(b_.CreateAdd(scale, v_.i32(x, 0x3f800000)));
+  Value* e = v_.fma(scale, p, b_.CreateFSub(scale, v_.f32(x, 1.0f)));
+  return v_.copysign(divide32(e, b_.CreateFAdd(e, v_.f32(x, 2.0f))), x);
 }
 
 Value* MathEmitter::sigmoid32(Value* x) {
   // Of -|x|, so that nothing overflows: e / (1 + e) below zero, 1 / (1 + e) above.
   Value* e = exp32(b_.CreateFNeg(v_.abs(x)));
-  Value* r = reciprocal32(b_.CreateFAdd(e, v_.f32(x, 1.0f)));
-  return b_.CreateSelect(b_.CreateFCmpOLT(x, v_.f32(x, 0.0f)), b_.CreateFMul(e, r), r);
+  Value* one = v_.f32(x, 1.0f);
+  Value* top = b_.CreateSelect(b_.CreateFCmpOLT(x, v_.f32(x, 0.0f)), e, one);
+  return divide32(top, b_.CreateFAdd(e, one));
 }
 
 Value* MathEmitter::erf32(Value* x) {

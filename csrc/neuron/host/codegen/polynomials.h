@@ -11,10 +11,6 @@ namespace neuron::codegen {
 inline constexpr float kExp32[] = {
     0.5f, 0.166665763f, 0.0416665114f, 0.00836324878f, 0.00139305019f};
 
-// (tanh(x)/x - 1) / x^2 in x^2, |x| <= 0.6; relative error 1.1e-08.
-inline constexpr float kTanh32[] = {
-    -0.333333313f, 0.133329585f, -0.0538786165f, 0.0211291537f, -0.00629240833f};
-
 // erf(x)/x - 1 in x^2, |x| < 0.921875; relative error 8.6e-10.
 inline constexpr float kErf32[] = {
     0.128379166f, -0.376126319f, 0.112836786f, -0.0268587321f, 0.0051997602f, -0.000813102524f,
