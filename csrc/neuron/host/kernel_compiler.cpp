@@ -108,6 +108,12 @@ std::string KernelCompiler::build_id() {
   return build_id_;
 }
 
+std::string KernelCompiler::library_directory() {
+  std::lock_guard lock(mutex_);
+  if (path_.empty()) path_ = own_directory() + kLibraryName;
+  return path_.substr(0, path_.rfind('/') + 1);
+}
+
 void KernelCompiler::load() {
   if (compile_ != nullptr) return;
   if (path_.empty()) path_ = own_directory() + kLibraryName;

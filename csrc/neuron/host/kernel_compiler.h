@@ -33,6 +33,9 @@ class KernelCompiler {
   // without loading it. Empty if there is no library.
   std::string build_id();
 
+  // Where the library lies, with a slash at the end.
+  std::string library_directory();
+
   // Before the first compile: another library file (tools and tests outside the package).
   void set_library_path(std::string path);
 

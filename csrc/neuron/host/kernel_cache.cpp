@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "neuron/host/kernel_cache.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "neuron/base/config.h"
+#include "neuron/base/error.h"
+#include "neuron/base/process.h"
+#include "neuron/host/kernel_compiler.h"
+#include "neuron/trace/counters.h"
+
+namespace neuron {
+namespace {
+
+void count(const char* name) { counter(name).add(); }
+
+void set_priority(pthread_t thread, int policy) {
+  sched_param parameter{};
+  // May be refused, for raising above all: then the thread stays as it is.
+  pthread_setschedparam(thread, policy, &parameter);
+}
+
+ArtifactKey kernel_key(const std::string& text, const std::string& build_id,
+                       const std::string& features) {
+  return ArtifactKey({"kernel", std::to_string(kKernelAbi), build_id, features, text});
+}
+
+std::string cache_directory() {
+  const Config& c = config();
+  if (!c.cache_dir.empty()) return c.cache_dir;
+  if (!c.xdg_cache_home.empty()) return c.xdg_cache_home + "/torchneuron";
+  return c.home.empty() ? "" : c.home + "/.cache/torchneuron";
+}
+
+KernelCache::Options configured() {
+  KernelCache::Options o;
+  KernelCompiler& compiler = KernelCompiler::instance();
+  o.build_id = compiler.build_id();
+  o.features = host_features();
+  o.workers = static_cast<int>(std::max<int64_t>(1, config().compile_workers));
+  o.compile = [&compiler](std::string_view text, const std::string& features) {
+    return compiler.compile(text, features);
+  };
+  DiskStore::Options shipped;
+  shipped.directory = compiler.library_directory() + "kernels";
+  shipped.read_only = true;
+  o.shipped = std::make_unique<DiskStore>(shipped);
+  std::string directory = cache_directory();
+  if (!config().cache_disable && !directory.empty()) {
+    DiskStore::Options disk;
+    disk.directory = directory + "/kernels";
+    disk.max_bytes = config().cache_max_mb << 20;
+    o.disk = std::make_unique<DiskStore>(disk);
+  }
+  return o;
+}
+
+}  // namespace
+
+KernelCache::KernelCache(Options options) : options_(std::move(options)) {}
+
+KernelCache::~KernelCache() { stop(); }
+
+KernelCache& KernelCache::instance() {
+  static KernelCache* cache = new KernelCache(configured());  // leaks on purpose: code stays mapped
+  return *cache;
+}
+
+void KernelCache::shutdown() { instance().stop(); }
+
+void KernelCache::stop() {
+  std::vector<std::thread> workers;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    workers.swap(workers_);
+    // An idle-priority compile that is under way would keep the caller for long on a busy machine.
+    for (std::thread& t : workers) set_priority(t.native_handle(), SCHED_OTHER);
+  }
+  work_.notify_all();
+  for (std::thread& t : workers) t.join();
+}
+
+Kernel& KernelCache::find(const LoopNest& nest) {
+  std::string text = to_text(nest);
+  Kernel* kernel = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = kernels_.find(text);
+    if (found != kernels_.end()) return *found->second;
+    ArtifactKey key = kernel_key(text, options_.build_id, options_.features);
+    auto made = std::unique_ptr<Kernel>(new Kernel(nest, std::move(key)));
+    kernel = made.get();
+    // Whoever finds it from now on sees a compile under way until the stores have been asked.
+    kernel->state_ = Kernel::State::kCompiling;
+    kernels_.emplace(std::move(text), std::move(made));
+  }
+  bool stored = try_stored(*kernel);
+  {
+    std::lock_guard lock(mutex_);
+    kernel->state_ = stored ? Kernel::State::kReady : Kernel::State::kAbsent;
+  }
+  done_.notify_all();
+  return *kernel;
+}
+
+bool KernelCache::try_stored(Kernel& kernel) {
+  struct Level {
+    DiskStore* store;
+    const char* hit;
+  };
+  for (Level level : {Level{options_.shipped.get(), "Kernel.Hit.Shipped"},
+                      Level{options_.disk.get(), "Kernel.Hit.Disk"}}) {
+    if (level.store == nullptr) continue;
+    try {
+      std::optional<std::string> elf = level.store->load(kernel.key());
+      if (!elf) continue;
+      kernel.owned_ = std::make_unique<KernelObject>(*elf);
+      kernel.object_.store(kernel.owned_.get(), std::memory_order_release);
+      count(level.hit);
+      return true;
+    } catch (const std::exception&) {
+      count("Kernel.BadObject");  // sound as a file, but not as code: compiled again
+    }
+  }
+  count("Kernel.Miss");
+  return false;
+}
+
+void KernelCache::request(Kernel& kernel) {
+  std::lock_guard lock(mutex_);
+  if (kernel.state_ != Kernel::State::kAbsent) return;
+  kernel.state_ = Kernel::State::kQueued;
+  queue_.push_back(&kernel);
+  if (!stopping_ && workers_.size() < static_cast<size_t>(options_.workers) &&
+      workers_.size() < queue_.size() + active_)
+    workers_.emplace_back([this] { worker(); });
+  work_.notify_one();
+}
+
+const KernelObject& KernelCache::require(Kernel& kernel) {
+  if (const KernelObject* object = kernel.object()) return *object;
+  std::unique_lock lock(mutex_);
+  if (kernel.state_ == Kernel::State::kCompiling) {
+    count("Kernel.ForegroundWait");
+    for (std::thread& t : workers_) set_priority(t.native_handle(), SCHED_OTHER);
+    done_.wait(lock, [&] { return kernel.state_ != Kernel::State::kCompiling; });
+  }
+  if (kernel.state_ == Kernel::State::kQueued) {
+    queue_.erase(std::find(queue_.begin(), queue_.end(), &kernel));
+    kernel.state_ = Kernel::State::kAbsent;
+  }
+  if (kernel.state_ == Kernel::State::kAbsent) {
+    kernel.state_ = Kernel::State::kCompiling;
+    lock.unlock();
+    count("Kernel.Compile.Foreground");
+    compile(kernel);
+    lock.lock();
+  }
+  if (kernel.state_ == Kernel::State::kFailed) throw Error(ErrorCode::kExecution, kernel.error_);
+  return *kernel.object();
+}
+
+void KernelCache::compile(Kernel& kernel) {
+  std::string error;
+  try {
+    std::string elf = options_.compile(to_text(kernel.nest()), options_.features);
+    kernel.owned_ = std::make_unique<KernelObject>(elf);
+    if (options_.disk != nullptr && !options_.disk->save(kernel.key(), elf))
+      count("Kernel.SaveFailed");
+  } catch (const std::exception& e) {
+    error = e.what();
+    if (error.empty()) error = "compile failed";
+  }
+  if (!error.empty()) count("Kernel.Compile.Failed");
+  {
+    std::lock_guard lock(mutex_);
+    if (error.empty()) {
+      kernel.object_.store(kernel.owned_.get(), std::memory_order_release);
+      kernel.state_ = Kernel::State::kReady;
+    } else {
+      kernel.state_ = Kernel::State::kFailed;
+      kernel.error_ = std::move(error);
+    }
+  }
+  done_.notify_all();
+}
+
+void KernelCache::worker() {
+  set_thread_name("neuron-compile");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return;
+    Kernel* kernel = queue_.front();
+    queue_.pop_front();
+    kernel->state_ = Kernel::State::kCompiling;
+    ++active_;
+    lock.unlock();
+    set_priority(pthread_self(), SCHED_IDLE);
+    count("Kernel.Compile.Background");
+    compile(*kernel);
+    lock.lock();
+    --active_;
+    done_.notify_all();
+  }
+}
+
+Kernel::State KernelCache::state(const Kernel& kernel) const {
+  std::lock_guard lock(mutex_);
+  return kernel.state_;
+}
+
+std::string KernelCache::error(const Kernel& kernel) const {
+  std::lock_guard lock(mutex_);
+  return kernel.error_;
+}
+
+size_t KernelCache::pending() const {
+  std::lock_guard lock(mutex_);
+  return queue_.size() + active_;
+}
+
+void KernelCache::wait_idle() {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return stopping_ || (queue_.empty() && active_ == 0); });
+}
+
+int64_t prebuild_kernels(const std::vector<LoopNest>& nests,
+                         const std::vector<std::string>& features, DiskStore& store) {
+  KernelCompiler& compiler = KernelCompiler::instance();
+  int64_t objects = 0;
+  for (const LoopNest& nest : nests) {
+    verify(nest);
+    std::string text = to_text(nest);
+    for (const std::string& level : features) {
+      if (!store.save(kernel_key(text, compiler.build_id(), level), compiler.compile(text, level)))
+        throw Error(ErrorCode::kExecution, "cannot write kernels to " + store.directory());
+      ++objects;
+    }
+  }
+  return objects;
+}
+
+}  // namespace neuron
