@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "neuron/lower/canonical.h"
+
+#include <algorithm>
+
+#include "neuron/base/error.h"
+#include "neuron/lower/attributes.h"
+
+namespace neuron {
+namespace {
+
+// A part before dims are dropped, ordered and merged: logical dims in order, each a row dim or not.
+struct Space {
+  int rank = 0;
+  std::array<int64_t, kMaxRank> sizes{};
+  std::array<bool, kMaxRank> row{};
+  bool keep_row_order = false;  // positions along the rows are results
+  Canonical* out;
+
+  CanonicalOperand& add(std::span<const TensorRef> refs, size_t index, bool output) {
+    NEURON_CHECK(out->operand_count < kMaxOperands && index < refs.size());
+    CanonicalOperand& o = out->operands[out->operand_count++];
+    o = {&refs[index], {}, static_cast<uint8_t>(index), output};
+    return o;
+  }
+
+  // Dim `d` of the space is dim `from` of the operand.
+  void bind(CanonicalOperand& o, int d, int from) const {
+    const auto f = static_cast<size_t>(from);
+    o.strides[static_cast<size_t>(d)] = o.ref->sizes[f] == 1 ? 0 : o.ref->strides[f];
+  }
+
+  // The operand's dims are the space's last ones.
+  void bind_last(CanonicalOperand& o) const {
+    for (int k = 0; k < o.ref->rank; ++k) bind(o, rank - o.ref->rank + k, k);
+  }
+};
+
+// Orders dims [first, last) by descending stride of the operand; stable.
+void order(Canonical* c, int first, int last, const CanonicalOperand& by) {
+  std::array<int, kMaxRank> perm;
+  for (int d = 0; d < kMaxRank; ++d) perm[static_cast<size_t>(d)] = d;
+  const auto begin = perm.begin() + first, end = perm.begin() + last;
+  // Insertion sort: at most six dims, mostly in order already.
+  for (auto i = begin; i != end; ++i) {
+    for (auto j = i; j != begin && by.strides[static_cast<size_t>(*(j - 1))] <
+                                       by.strides[static_cast<size_t>(*j)];
+         --j) {
+      std::swap(*(j - 1), *j);
+    }
+  }
+  const auto permute = [&](std::array<int64_t, kMaxRank>& values) {
+    std::array<int64_t, kMaxRank> moved = values;
+    for (size_t d = 0; d < kMaxRank; ++d) moved[d] = values[static_cast<size_t>(perm[d])];
+    values = moved;
+  };
+  permute(c->sizes);
+  for (size_t i = 0; i < c->operand_count; ++i) permute(c->operands[i].strides);
+}
+
+bool mergeable(const Canonical& c, size_t outer, size_t inner) {
+  for (const CanonicalOperand& o : c.used()) {
+    if (o.strides[outer] != o.strides[inner] * c.sizes[inner]) return false;
+  }
+  return true;
+}
+
+// Merges neighbours among dims [first, last); returns the new `last`. Dims behind move up.
+int merge(Canonical* c, int first, int last, int rank) {
+  int kept = first;
+  const auto move = [&](int from, int to) {
+    if (from == to) return;
+    c->sizes[static_cast<size_t>(to)] = c->sizes[static_cast<size_t>(from)];
+    for (size_t i = 0; i < c->operand_count; ++i) {
+      auto& s = c->operands[i].strides;
+      s[static_cast<size_t>(to)] = s[static_cast<size_t>(from)];
+    }
+  };
+  for (int d = first; d < last; ++d) {
+    if (kept > first && mergeable(*c, static_cast<size_t>(kept - 1), static_cast<size_t>(d))) {
+      const int64_t outer = c->sizes[static_cast<size_t>(kept - 1)];
+      move(d, kept - 1);
+      c->sizes[static_cast<size_t>(kept - 1)] *= outer;
+    } else {
+      move(d, kept++);
+    }
+  }
+  for (int d = last; d < rank; ++d) move(d, kept + d - last);
+  return kept;
+}
+
+// From the space's dims to the canonical ones.
+void collapse(const Space& s, size_t main_operand) {
+  Canonical* c = s.out;
+  // Parallel dims first, then row dims, each in logical order, without those of size 1.
+  std::array<std::array<int64_t, kMaxRank>, kMaxOperands> strides;
+  for (size_t i = 0; i < c->operand_count; ++i) strides[i] = c->operands[i].strides;
+  int rank = 0;
+  for (const bool row : {false, true}) {
+    for (int d = 0; d < s.rank; ++d) {
+      const auto from = static_cast<size_t>(d);
+      if (s.row[from] != row || s.sizes[from] == 1) continue;
+      const auto to = static_cast<size_t>(rank++);
+      c->sizes[to] = s.sizes[from];
+      for (size_t i = 0; i < c->operand_count; ++i) c->operands[i].strides[to] = strides[i][from];
+    }
+    if (!row) c->parallel_rank = static_cast<uint8_t>(rank);
+  }
+  const CanonicalOperand main = c->operands[main_operand];
+  const int parallel = c->parallel_rank;
+  order(c, 0, parallel, main);
+  if (!s.keep_row_order) order(c, parallel, rank, c->operands[main_operand]);
+  const int merged = merge(c, 0, parallel, rank);
+  rank -= parallel - merged;
+  rank = merge(c, merged, rank, rank);
+  c->parallel_rank = static_cast<uint8_t>(merged);
+  c->row_rank = static_cast<uint8_t>(rank - merged);
+}
+
+// Reductions: a row dim always, and the walk from the strides of the operand that is read most.
+void finish_rows(Canonical* c, size_t main_operand) {
+  if (c->row_rank == 0) {
+    if (c->rank() == kMaxRank) {
+      throw Error(ErrorCode::kUnsupported, "a reduction over dims of size 1 in six dims");
+    }
+    c->sizes[static_cast<size_t>(c->rank())] = 1;
+    for (size_t i = 0; i < c->operand_count; ++i) {
+      c->operands[i].strides[c->parallel_rank] = 0;
+    }
+    c->row_rank = 1;
+    c->walk = Walk::kRow;
+    return;
+  }
+  c->walk = Walk::kRow;
+  if (c->parallel_rank == 0) return;
+  const auto& strides = c->operands[main_operand].strides;
+  const int64_t row = strides[static_cast<size_t>(c->rank() - 1)];
+  const int64_t column = strides[static_cast<size_t>(c->parallel_rank - 1)];
+  if (column != 0 && column < row) c->walk = Walk::kColumn;
+}
+
+void pointwise(const OpRecord& record, Canonical* c) {
+  Space s;
+  s.out = c;
+  const TensorRef& shape = record.outputs[0];
+  s.rank = shape.rank;
+  std::copy_n(shape.sizes, shape.rank, s.sizes.begin());
+  for (size_t i = 0; i < record.inputs.size(); ++i) s.bind_last(s.add(record.inputs, i, false));
+  const size_t first_output = c->operand_count;
+  for (size_t i = 0; i < record.outputs.size(); ++i) s.bind_last(s.add(record.outputs, i, true));
+  collapse(s, first_output);
+  c->walk = Walk::kPointwise;
+}
+
+void take_shape(const TensorRef& shape, Space* s) {
+  s->rank = shape.rank;
+  std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
+}
+
+void reduction(const OpRecord& record, Canonical* c) {
+  Space s;
+  s.out = c;
+  take_shape(record.inputs[0], &s);
+  const uint64_t reduced = attribute_word(record.attributes, 1);
+  const bool keepdim = attribute_word(record.attributes, 2) != 0;
+  for (int d = 0; d < s.rank; ++d) s.row[static_cast<size_t>(d)] = (reduced >> d & 1) != 0;
+  const auto op = static_cast<LoweredOp>(record.op);
+  s.keep_row_order = op == LoweredOp::kArgmax || op == LoweredOp::kArgmin;
+  s.bind_last(s.add(record.inputs, 0, false));
+  for (size_t i = 0; i < record.outputs.size(); ++i) {
+    CanonicalOperand& o = s.add(record.outputs, i, true);
+    for (int d = 0, from = 0; d < s.rank; ++d) {
+      const bool row = s.row[static_cast<size_t>(d)];
+      if (!row) s.bind(o, d, from);
+      if (!row || keepdim) ++from;
+    }
+  }
+  collapse(s, 0);
+  finish_rows(c, 0);
+}
+
+void softmax(const OpRecord& record, Canonical* c) {
+  Space s;
+  s.out = c;
+  take_shape(record.inputs[0], &s);
+  if (s.rank == 0) {
+    s.rank = 1;
+    s.sizes[0] = 1;
+  } else {
+    s.row[static_cast<size_t>(attribute_word(record.attributes, 1))] = true;
+  }
+  for (size_t i = 0; i < record.inputs.size(); ++i) s.bind_last(s.add(record.inputs, i, false));
+  s.bind_last(s.add(record.outputs, 0, true));
+  collapse(s, 0);
+  finish_rows(c, 0);
+}
+
+// Operands of a layer norm: whole ones, ones along the normalised dims, ones along the others.
+struct LayerNormSpace : Space {
+  int leading;
+
+  LayerNormSpace(const OpRecord& record, const TensorRef& input, bool columns, Canonical* c) {
+    out = c;
+    take_shape(input, this);
+    leading = rank - static_cast<int>(attribute_word(record.attributes, 0));
+    for (int d = 0; d < rank; ++d) row[static_cast<size_t>(d)] = (d < leading) == columns;
+    keep_row_order = true;
+  }
+  void whole(CanonicalOperand& o) const { bind_last(o); }
+  void along_normalised(CanonicalOperand& o) const { bind_last(o); }
+  void statistic(CanonicalOperand& o) const {
+    for (int d = 0; d < leading; ++d) bind(o, d, d);
+  }
+};
+
+void layer_norm(const OpRecord& record, Canonical* c) {
+  LayerNormSpace s(record, record.inputs[0], false, c);
+  s.whole(s.add(record.inputs, 0, false));
+  for (size_t i = 1; i < record.inputs.size(); ++i)
+    s.along_normalised(s.add(record.inputs, i, false));
+  s.whole(s.add(record.outputs, 0, true));
+  for (size_t i = 1; i < record.outputs.size(); ++i) s.statistic(s.add(record.outputs, i, true));
+  collapse(s, 0);
+  finish_rows(c, 0);
+  c->walk = Walk::kRow;
+}
+
+void layer_norm_backward(const OpRecord& record, int part, Canonical* c) {
+  const LayerNormWanted wanted = layer_norm_wanted(record);
+  const bool columns = part == 1 || wanted.input < 0;
+  LayerNormSpace s(record, record.inputs[1], columns, c);
+  s.whole(s.add(record.inputs, 0, false));
+  if (!columns || wanted.weight >= 0) {
+    s.whole(s.add(record.inputs, 1, false));
+    s.statistic(s.add(record.inputs, 2, false));
+    s.statistic(s.add(record.inputs, 3, false));
+  }
+  if (!columns) {
+    if (record.inputs.size() > 4) s.along_normalised(s.add(record.inputs, 4, false));
+    s.whole(s.add(record.outputs, static_cast<size_t>(wanted.input), true));
+  } else {
+    for (int o : {wanted.weight, wanted.bias}) {
+      if (o >= 0) s.along_normalised(s.add(record.outputs, static_cast<size_t>(o), true));
+    }
+  }
+  collapse(s, 0);
+  finish_rows(c, 0);
+  if (!columns) c->walk = Walk::kRow;
+}
+
+}  // namespace
+
+LayerNormWanted layer_norm_wanted(const OpRecord& record) {
+  const uint64_t mask = attribute_word(record.attributes, 2);
+  LayerNormWanted wanted;
+  int next = 0;
+  if ((mask & 1) != 0) wanted.input = next++;
+  if ((mask & 2) != 0) wanted.weight = next++;
+  if ((mask & 4) != 0) wanted.bias = next++;
+  return wanted;
+}
+
+int part_count(const OpRecord& record) {
+  if (op_info(record.op).family != OpFamily::kLayerNormBackward) return 1;
+  const LayerNormWanted wanted = layer_norm_wanted(record);
+  return wanted.input >= 0 && (wanted.weight >= 0 || wanted.bias >= 0) ? 2 : 1;
+}
+
+void canonicalize(const OpRecord& record, int part, Canonical* result) {
+  result->parallel_rank = result->row_rank = result->operand_count = 0;
+  switch (op_info(record.op).family) {
+    case OpFamily::kPointwise:
+      return pointwise(record, result);
+    case OpFamily::kReduction:
+      return reduction(record, result);
+    case OpFamily::kSoftmax:
+      return softmax(record, result);
+    case OpFamily::kLayerNorm:
+      return layer_norm(record, result);
+    case OpFamily::kLayerNormBackward:
+      return layer_norm_backward(record, part, result);
+  }
+}
+
+}  // namespace neuron
