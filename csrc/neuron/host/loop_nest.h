@@ -206,6 +206,7 @@ class NestBuilder {
   NodeId scalar(int slot);
   NodeId constant(DType dtype, double value);
   NodeId constant_int(DType dtype, int64_t value);
+  NodeId constant_bits(DType dtype, uint64_t bits);  // as they are, zero-extended
   NodeId index(int dim);
   NodeId extent(int dim);
 

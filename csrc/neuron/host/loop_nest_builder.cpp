@@ -85,6 +85,10 @@ NodeId NestBuilder::constant_int(DType dtype, int64_t value) {
   } else if (element_size(dtype) < 8) {
     bits &= (uint64_t{1} << (8 * element_size(dtype))) - 1;
   }
+  return constant_bits(dtype, bits);
+}
+
+NodeId NestBuilder::constant_bits(DType dtype, uint64_t bits) {
   return add({.op = NestOp::kConstant, .dtype = dtype, .bits = bits});
 }
 

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "neuron/host/kernel_cache.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "core/codegen/kernel_testing.h"
+#include "neuron/trace/counters.h"
+
+namespace neuron::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+LoopNest scale_nest(double factor) {
+  NestBuilder b(Schedule::kPointwise, 1, 0);
+  int in = b.operand(kF32, {kUnit}), out = b.operand(kF32, {kUnit});
+  b.store(out, b.binary(NestOp::kMul, b.load(in), b.constant(kF32, factor)));
+  return b.finish();
+}
+
+float run_one(const KernelObject& object, const Kernel& kernel, float x) {
+  float y = 0;
+  std::vector<void*> pointers{&x, &y};
+  std::vector<int64_t> extents{1}, strides{1, 1};
+  launch(object, kernel.analysis(), {.pointers = pointers, .extents = extents, .strides = strides});
+  return y;
+}
+
+class KernelCacheTest : public ::testing::Test {
+ protected:
+  KernelCacheTest() {
+    std::string name = (fs::temp_directory_path() / "kernel-cache-XXXXXX").string();
+    directory_ = ::mkdtemp(name.data());
+    KernelCompiler::instance().set_library_path(NEURON_CODEGEN_LIBRARY);
+    clear_counters();
+  }
+  ~KernelCacheTest() override { fs::remove_all(directory_); }
+
+  std::unique_ptr<DiskStore> store(const std::string& name, bool read_only = false) {
+    DiskStore::Options o;
+    o.directory = directory_ + "/" + name;
+    o.read_only = read_only;
+    return std::make_unique<DiskStore>(o);
+  }
+
+  KernelCache::Options options(int workers = 1) {
+    KernelCache::Options o;
+    o.build_id = KernelCompiler::instance().build_id();
+    o.features = host_features();
+    o.workers = workers;
+    o.compile = [this](std::string_view text, const std::string& features) {
+      ++compiles_;
+      if (before_compile_) before_compile_(text);
+      return KernelCompiler::instance().compile(text, features);
+    };
+    o.disk = store("disk");
+    return o;
+  }
+
+  std::string directory_;
+  std::atomic<int> compiles_{0};
+  std::function<void(std::string_view)> before_compile_;
+};
+
+TEST_F(KernelCacheTest, BuildIdNamesTheLibrary) {
+  EXPECT_GE(KernelCompiler::instance().build_id().size(), 16u);
+}
+
+TEST_F(KernelCacheTest, BackgroundCompileSwapsIn) {
+  KernelCache cache(options());
+  Kernel& kernel = cache.find(scale_nest(3));
+  EXPECT_EQ(&cache.find(scale_nest(3)), &kernel);
+  EXPECT_EQ(kernel.object(), nullptr);
+  cache.request(kernel);
+  cache.request(kernel);
+  cache.wait_idle();
+  ASSERT_NE(kernel.object(), nullptr);
+  EXPECT_EQ(run_one(*kernel.object(), kernel, 2), 6);
+  EXPECT_EQ(compiles_, 1);
+  EXPECT_EQ(counter("Kernel.Compile.Background").value(), 1);
+  EXPECT_EQ(counter("Kernel.Compile.Foreground").value(), 0);
+}
+
+TEST_F(KernelCacheTest, ForegroundCompileIsCounted) {
+  KernelCache cache(options());
+  Kernel& kernel = cache.find(scale_nest(4));
+  EXPECT_EQ(run_one(cache.require(kernel), kernel, 2), 8);
+  EXPECT_EQ(&cache.require(kernel), kernel.object());
+  EXPECT_EQ(counter("Kernel.Compile.Foreground").value(), 1);
+  EXPECT_EQ(compiles_, 1);
+}
+
+TEST_F(KernelCacheTest, ASecondProcessLoadsFromDisk) {
+  {
+    KernelCache cache(options());
+    cache.require(cache.find(scale_nest(5)));
+  }
+  KernelCache cache(options());
+  Kernel& kernel = cache.find(scale_nest(5));
+  ASSERT_NE(kernel.object(), nullptr);
+  EXPECT_EQ(run_one(*kernel.object(), kernel, 2), 10);
+  EXPECT_EQ(compiles_, 1);
+  EXPECT_EQ(counter("Kernel.Hit.Disk").value(), 1);
+}
+
+TEST_F(KernelCacheTest, AnotherBuildOrFeatureListDoesNotMatch) {
+  {
+    KernelCache cache(options());
+    cache.require(cache.find(scale_nest(5)));
+  }
+  for (int change = 0; change < 2; ++change) {
+    KernelCache::Options o = options();
+    if (change == 0) o.build_id = "another";
+    if (change == 1) o.features = "";
+    KernelCache cache(std::move(o));
+    EXPECT_EQ(cache.find(scale_nest(5)).object(), nullptr || (change == 1 && host_features().empty()));
+  }
+}
+
+TEST_F(KernelCacheTest, ShippedKernelsNeedNoCompile) {
+  std::unique_ptr<DiskStore> writable = store("shipped");
+  EXPECT_EQ(prebuild_kernels({scale_nest(6), scale_nest(7)}, {"", host_features()}, *writable), 4);
+  KernelCache::Options o = options();
+  o.shipped = store("shipped", true);
+  KernelCache cache(std::move(o));
+  Kernel& kernel = cache.find(scale_nest(7));
+  ASSERT_NE(kernel.object(), nullptr);
+  EXPECT_EQ(run_one(*kernel.object(), kernel, 2), 14);
+  EXPECT_EQ(counter("Kernel.Hit.Shipped").value(), 1);
+  EXPECT_EQ(compiles_, 0);
+}
+
+TEST_F(KernelCacheTest, AFailedCompileIsReportedOnceAndNeverRepeated) {
+  before_compile_ = [](std::string_view) { throw Error(ErrorCode::kExecution, "injected"); };
+  KernelCache cache(options());
+  Kernel& kernel = cache.find(scale_nest(8));
+  cache.request(kernel);
+  cache.wait_idle();
+  EXPECT_EQ(cache.state(kernel), Kernel::State::kFailed);
+  EXPECT_EQ(cache.error(kernel), "injected");
+  cache.request(kernel);
+  try {
+    cache.require(kernel);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.message(), "injected");
+  }
+  EXPECT_EQ(compiles_, 1);
+  EXPECT_EQ(counter("Kernel.Compile.Failed").value(), 1);
+  before_compile_ = nullptr;
+  Kernel& other = cache.find(scale_nest(9));
+  EXPECT_EQ(run_one(cache.require(other), other, 1), 9);
+}
+
+TEST_F(KernelCacheTest, CompilerErrorsCarryTheirText) {
+  KernelCache::Options o = options();
+  o.compile = [](std::string_view, const std::string& features) {
+    return KernelCompiler::instance().compile("nest row parallel=1 rows=1\nscalar f99\n", features);
+  };
+  KernelCache cache(std::move(o));
+  Kernel& kernel = cache.find(scale_nest(8));
+  try {
+    cache.require(kernel);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(e.message().find("line 2: unknown dtype f99"), std::string::npos) << e.message();
+  }
+}
+
+TEST_F(KernelCacheTest, NeverCompilesAKeyTwiceAtOnce) {
+  std::promise<void> started, release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> first{true};
+  before_compile_ = [&](std::string_view) {
+    if (first.exchange(false)) started.set_value();
+    released.wait();
+  };
+  KernelCache cache(options(2));
+  Kernel& kernel = cache.find(scale_nest(11));
+  cache.request(kernel);
+  started.get_future().wait();
+  std::vector<std::thread> callers;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 3; ++t)
+    callers.emplace_back([&] { right += run_one(cache.require(kernel), kernel, 1) == 11; });
+  release.set_value();
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(right, 3);
+  EXPECT_EQ(compiles_, 1);
+}
+
+TEST_F(KernelCacheTest, ForegroundTakesAQueuedKernelOutOfTheQueue) {
+  std::promise<void> started, release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> first{true};
+  before_compile_ = [&](std::string_view) {
+    if (first.exchange(false)) {
+      started.set_value();
+      released.wait();
+    }
+  };
+  KernelCache cache(options(1));
+  cache.request(cache.find(scale_nest(1)));
+  started.get_future().wait();  // the only worker is busy
+  Kernel& kernel = cache.find(scale_nest(2));
+  cache.request(kernel);
+  EXPECT_EQ(cache.pending(), 2u);
+  EXPECT_EQ(run_one(cache.require(kernel), kernel, 1), 2);
+  EXPECT_EQ(cache.pending(), 1u);
+  release.set_value();
+  cache.wait_idle();
+  EXPECT_EQ(compiles_, 2);
+}
+
+TEST_F(KernelCacheTest, EndsWithAFullQueue) {
+  KernelCache cache(options(1));
+  for (int k = 0; k < 20; ++k) cache.request(cache.find(scale_nest(100 + k)));
+}
+
+TEST_F(KernelCacheTest, AnObjectThatIsNoCodeIsCompiledAgain) {
+  {
+    KernelCache cache(options());
+    Kernel& kernel = cache.find(scale_nest(12));
+    store("disk")->save(kernel.key(), "not an object");
+  }
+  KernelCache cache(options());
+  Kernel& kernel = cache.find(scale_nest(12));
+  EXPECT_EQ(kernel.object(), nullptr);
+  EXPECT_EQ(counter("Kernel.BadObject").value(), 1);
+  EXPECT_EQ(run_one(cache.require(kernel), kernel, 1), 12);
+}
+
+TEST_F(KernelCacheTest, DiskThatCannotBeWrittenOnlyCounts) {
+  std::ofstream(directory_ + "/file") << "x";
+  KernelCache::Options o = options();
+  o.disk = store("file/below");
+  KernelCache cache(std::move(o));
+  Kernel& kernel = cache.find(scale_nest(13));
+  EXPECT_EQ(run_one(cache.require(kernel), kernel, 1), 13);
+  EXPECT_EQ(counter("Kernel.SaveFailed").value(), 1);
+}
+
+TEST(KernelObject, DamagedObjectsNeverCrash) {
+  KernelCompiler::instance().set_library_path(NEURON_CODEGEN_LIBRARY);
+  NestBuilder b(Schedule::kPointwise, 1, 0);
+  int in = b.operand(kF64, {kUnit}), out = b.operand(kF64, {kUnit});
+  b.store(out, b.unary(NestOp::kExp, b.load(in)));  // calls libm: has stubs and relocations
+  std::string elf = KernelCompiler::instance().compile(to_text(b.finish()), "");
+  KernelObject sound(elf);
+  EXPECT_EQ(sound.phases(), 1);
+  std::mt19937 generator(3);
+  for (int k = 0; k < 3000; ++k) {
+    std::string bad = elf;
+    if (k % 3 == 0) bad.resize(generator() % bad.size());
+    for (int change = 0; change < 3 && !bad.empty(); ++change)
+      bad[generator() % bad.size()] = static_cast<char>(generator());
+    try {
+      KernelObject object(bad);  // changed code bytes may well link
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neuron::testing
