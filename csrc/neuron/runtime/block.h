@@ -74,9 +74,9 @@ class Block {
   std::atomic<void*> attachment_{nullptr};
 
   // Of the pool, guarded by its lock.
-  struct Timeline;                 // memory_pool_impl.h
-  pool::Chunk* chunk_ = nullptr;   // the address range of pool memory; nullptr: adopted or given back
-  Timeline* timeline_ = nullptr;   // what must pass before the memory is given back; owned by the pool
+  struct Timeline;                // memory_pool_impl.h
+  pool::Chunk* chunk_ = nullptr;  // the range of pool memory; nullptr: adopted or given back
+  Timeline* timeline_ = nullptr;  // what must pass before that; owned by the pool, may be nullptr
 };
 
 }  // namespace neuron

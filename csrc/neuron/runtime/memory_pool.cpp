@@ -27,7 +27,7 @@ MemoryPool::MemoryPool(Target& target, int device, size_t capacity, std::functio
 
 MemoryPool::~MemoryPool() = default;
 
-// ---- Allocation ----------------------------------------------------------------------------------
+// ---- Allocation ---------------------------------------------------------------------------------
 
 Block* MemoryPool::allocate(size_t bytes, Stream* stream) {
   Impl& impl = *impl_;
@@ -205,7 +205,7 @@ bool MemoryPool::Impl::adopt(Block* block, const Context& context, Section& sect
   return true;
 }
 
-// ---- Giving back ---------------------------------------------------------------------------------
+// ---- Giving back --------------------------------------------------------------------------------
 
 void MemoryPool::free(Block* block) noexcept {
   Impl& impl = *impl_;
@@ -359,7 +359,7 @@ MemoryPool::Impl::~Impl() {
   }
 }
 
-// ---- Looking up ----------------------------------------------------------------------------------
+// ---- Looking up ---------------------------------------------------------------------------------
 
 Block* MemoryPool::find(const void* address) {
   const auto* where = static_cast<const std::byte*>(address);

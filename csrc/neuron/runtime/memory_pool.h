@@ -2,11 +2,11 @@
 //
 // MemoryPool: the stream-ordered caching allocator of one virtual core.
 //
-// Promise. `allocate` returns memory whose address is final. `free` makes the range reusable at once
-// for later operations *of the same stream*, because they run after everything recorded so far; no
-// wait, no device work. A block used on other streams (`record_stream`) becomes reusable when those
-// streams have passed the point of the free. Memory that belongs to somebody else (`adopt`) is
-// released when the block's stream and the recorded ones have passed that point.
+// Promise. `allocate` returns memory whose address is final. `free` makes the range reusable at
+// once for later operations *of the same stream*, because they run after everything recorded so
+// far; no wait, no device work. A block used on other streams (`record_stream`) becomes reusable
+// when those streams have passed the point of the free. Memory that belongs to somebody else
+// (`adopt`) is released when the block's stream and the recorded ones have passed that point.
 //
 // Structure. Segments come from the target; blocks are split from them and coalesced with free
 // neighbours. Two pools: small (requests below 1 MiB, segments of 2 MiB) and large (segments of
@@ -17,13 +17,13 @@
 //
 // Capacity. When a request does not fit, the pool, in this order: takes back what the timeline has
 // released, asks `drain` to let the device finish what is queued, gives cached segments back, and
-// only then throws kOutOfMemory with the documented text; it stays usable. A target that has no more
-// memory is treated alike. A request above the capacity fails at once.
+// only then throws kOutOfMemory with the documented text; it stays usable. A target that has no
+// more memory is treated alike. A request above the capacity fails at once.
 //
 // Threading. Every member may be called from any thread. One mutex guards all state; it is never
 // held while foreign memory is released, `drain` runs, or a history context is captured or
-// destroyed. Nothing here takes the GIL. `allocate` and `adopt` may drain, so a thread that executes
-// records must not call them.
+// destroyed. Nothing here takes the GIL. `allocate` and `adopt` may drain, so a thread that
+// executes records must not call them.
 //
 // Lifetime. Streams outlive their use by the pool; the pool outlives its blocks. When the pool is
 // destroyed, everything queued has run: foreign memory that was still awaited is released.
@@ -112,8 +112,8 @@ class MemoryPool {
   // The block, which a storage still owns, is used on `stream` as well.
   void record_stream(Block* block, Stream* stream);
 
-  // The block that a storage owns and whose address range holds `address`, or nullptr; `retain`ed for
-  // the caller. Of adopted ranges that overlap, one that holds the address.
+  // The block that a storage owns and whose address range holds `address`, or nullptr; `retain`ed
+  // for the caller. Of adopted ranges that overlap, one that holds the address.
   Block* find(const void* address);
 
   // Takes back what the timeline has released; called by `allocate` and after synchronisation.

@@ -11,7 +11,7 @@ constexpr unsigned granule_shift(Kind kind) { return kind == Kind::kSmall ? 14 :
 
 }  // namespace
 
-// ---- FreeLists -----------------------------------------------------------------------------------
+// ---- FreeLists ----------------------------------------------------------------------------------
 
 Chunk* FreeLists::find(size_t size) const {
   const Position at = position(size);
@@ -64,14 +64,14 @@ void FreeLists::reshape(Chunk* chunk, std::byte* address, size_t size) noexcept 
   insert(chunk, to);
 }
 
-// ---- ChunkArena ----------------------------------------------------------------------------------
+// ---- ChunkArena ---------------------------------------------------------------------------------
 
 void ChunkArena::grow() {
   batches_.push_back(std::make_unique<Chunk[]>(kBatch));
   for (size_t i = 0; i < kBatch; ++i) recycle(&batches_.back()[i]);
 }
 
-// ---- Segment -------------------------------------------------------------------------------------
+// ---- Segment ------------------------------------------------------------------------------------
 
 Segment::Segment(std::byte* segment_address, size_t segment_size, Kind segment_kind,
                  StreamCache* segment_cache, Chunk* whole)
@@ -97,7 +97,7 @@ Chunk* Segment::chunk_at(const std::byte* where) const {
   return chunk;
 }
 
-// ---- Cutting and joining -------------------------------------------------------------------------
+// ---- Cutting and joining ------------------------------------------------------------------------
 
 Chunk* take(Chunk* chunk, size_t size, Block* block, ChunkArena& arena, PiecesChange* change) {
   Segment* segment = chunk->segment;
@@ -167,7 +167,7 @@ Chunk* release(Chunk* chunk, ChunkArena& arena, PiecesChange* change) noexcept {
   return result;
 }
 
-// ---- SegmentIndex --------------------------------------------------------------------------------
+// ---- SegmentIndex -------------------------------------------------------------------------------
 
 Segment* SegmentIndex::insert(std::unique_ptr<Segment> segment) noexcept {
   const auto at = std::upper_bound(

@@ -4,8 +4,8 @@
 // into, and the free lists that find a chunk of some size in constant time.
 //
 // Chunks of a segment form a list in address order and cover it; no two neighbours are both free
-// (`release` coalesces). Free chunks are in the lists of their segment's stream and kind. Everything
-// here is guarded by the pool's lock, and what runs under `noexcept` allocates nothing.
+// (`release` coalesces). Free chunks are in the lists of their segment's stream and kind.
+// Everything here is guarded by the pool's lock, and what runs under `noexcept` allocates nothing.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ inline constexpr size_t kMiB = 1024 * kKiB;
 inline constexpr size_t kAlignment = 256;          // of chunks: addresses and sizes
 inline constexpr size_t kPage = 4 * kKiB;          // of segments
 inline constexpr size_t kLargeRequest = 1 * kMiB;  // smaller ones go to the small pool
-inline constexpr size_t kUnclassed = 16 * kMiB;    // requests from here on are not rounded to a class
+inline constexpr size_t kUnclassed = 16 * kMiB;    // requests from here on are in no size class
 inline constexpr size_t kSmallSegment = 2 * kMiB;
 inline constexpr size_t kLargeSegment = 20 * kMiB;
 inline constexpr size_t kHugePage = 2 * kMiB;      // granularity of segments above kLargeSegment
@@ -46,8 +46,8 @@ constexpr size_t smallest_chunk(Kind kind) {
   return kind == Kind::kSmall ? kAlignment : kLargeRequest;
 }
 
-// The step between neighbouring size classes at `units`, as a power of two: 16 classes from one power
-// of two to the next.
+// The step between neighbouring size classes at `units`, as a power of two: 16 classes from one
+// power of two to the next.
 inline constexpr unsigned kClassBits = 4;
 constexpr unsigned class_shift(size_t units) {
   const auto width = static_cast<unsigned>(std::bit_width(units));
@@ -181,8 +181,8 @@ struct PiecesChange {
   int64_t bytes = 0;
 };
 
-// Cuts `size` bytes from the beginning of a chunk that is in its free list. The result is in no list
-// and belongs to `block`.
+// Cuts `size` bytes from the beginning of a chunk that is in its free list. The result is in no
+// list and belongs to `block`.
 Chunk* take(Chunk* chunk, size_t size, Block* block, ChunkArena& arena, PiecesChange* change);
 // Makes a chunk free and joins it with free neighbours; returns the chunk that holds it now.
 Chunk* release(Chunk* chunk, ChunkArena& arena, PiecesChange* change) noexcept;

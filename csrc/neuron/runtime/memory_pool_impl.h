@@ -19,14 +19,14 @@
 
 namespace neuron {
 
-// What must pass before a freed block's memory is given back. Exists for adopted memory and for pool
-// memory that other streams used; destroyed with the release of the memory.
+// What must pass before a freed block's memory is given back. Exists for adopted memory and for
+// pool memory that other streams used; destroyed with the release of the memory.
 struct Block::Timeline {
   struct Point {
     Stream* stream;
     uint64_t value;  // set by `free`
   };
-  // Streams beside the one whose order the block's reuse follows; adopted memory lists that as well.
+  // Streams beside the one whose order the block's reuse follows; for adopted memory that as well.
   std::vector<Point> points;
   Block* next_awaited = nullptr;
 
@@ -88,7 +88,8 @@ struct MemoryPool::Impl {
   };
 
   pool::StreamCache& cache(Stream* stream) {
-    return last_cache != nullptr && last_cache->stream == stream ? *last_cache : other_cache(stream);
+    if (last_cache != nullptr && last_cache->stream == stream) [[likely]] return *last_cache;
+    return other_cache(stream);
   }
   pool::StreamCache& other_cache(Stream* stream);
   Block* allocate_cached(const Request& request, Section& section);
@@ -128,8 +129,8 @@ struct MemoryPool::Impl {
   // Freed blocks whose memory waits for a stream, oldest first; each holds its storage's reference.
   Block* first_awaited = nullptr;
   Block* last_awaited = nullptr;
-  // Adopted memory that storages hold, by address. Ranges may overlap; while `overlaps` is zero none
-  // do, and the neighbour below an address decides.
+  // Adopted memory that storages hold, by address. Ranges may overlap; while `overlaps` is zero
+  // none do, and the neighbour below an address decides.
   std::multimap<const std::byte*, Block*> foreign;
   size_t overlaps = 0;
   pool::MemoryHistory history;

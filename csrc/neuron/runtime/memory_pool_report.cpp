@@ -123,8 +123,8 @@ std::string MemoryPool::Impl::out_of_memory_text(size_t bytes) const {
   if (total - reserved >= static_cast<int64_t>(std::min(bytes, capacity)) && bytes <= capacity) {
     text += " The host has no memory left for this device.";
   } else if (reserved - active > total / 8) {
-    text += " The reserved memory is fragmented, or belongs to other streams: fewer different sizes, "
-            "or allocating the largest tensors first, help.";
+    text += " The reserved memory is fragmented, or belongs to other streams: fewer different "
+            "sizes, or allocating the largest tensors first, help.";
   } else {
     text += " Smaller batches, freeing tensors that are no longer needed, or a larger "
             "TORCH_NEURONX_VIRTUAL_HBM_GB (the share of the host's memory bounds it) help.";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryTally: the statistics of a memory pool, kept so that an allocation and its release touch few
-// words. Guarded by the pool's lock.
+// MemoryTally: the statistics of a memory pool, kept so that an allocation and its release touch
+// few words. Guarded by the pool's lock.
 //
 // What follows from other figures is not kept: `freed` is what was allocated and is not there any
 // more, and active memory is what storages hold plus what is awaited. The peak of active memory is

@@ -36,8 +36,9 @@ std::vector<int> parse_cores(const std::string& list) {
   const std::string setting = "NEURON_RT_VISIBLE_CORES=" + list;
   const auto number = [&](std::string_view text) {
     int value = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || text[0] == '-' || error != std::errc() || end != text.data() + text.size()) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    if (text.empty() || text[0] == '-' || error != std::errc() || end != last) {
       invalid(setting, "expected numbers and ranges such as 0,2-3, found \"" + std::string(text) +
                            "\"");
     }

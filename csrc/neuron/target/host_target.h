@@ -47,8 +47,8 @@ class HostTarget : public Target {
   // The number of the virtual core that is device `device`.
   int core(int device) const;
 
-  // Memory is zero-filled by the kernel at first touch; segments of at least a huge page are aligned
-  // to one and ask for them.
+  // Memory is zero-filled by the kernel at first touch; segments of at least a huge page are
+  // aligned to one and ask for them.
   void* allocate_segment(int device, size_t bytes) override;
   void free_segment(int device, void* address, size_t bytes) override;
 

@@ -25,8 +25,8 @@ int64_t mem_total(const std::string& root) {
   return kUnlimited;
 }
 
-// "max" (version 2), a number, or no such file: this group has no limit of its own. Version 1 writes
-// a number beyond any machine for "none".
+// A number; "max" (version 2) or no such file means that this group has no limit of its own.
+// Version 1 writes a number beyond any machine for "none".
 int64_t limit_in(const std::string& path) {
   std::ifstream file(path);
   std::string text;
