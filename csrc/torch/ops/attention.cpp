@@ -4,9 +4,10 @@
 // the backend, and the overrideable pair that PyTorch calls for it. Grouped queries (fewer key heads
 // than query heads) read shared key heads in place. What the kernel cannot do (dropout, gradients of
 // the mask, other ranks, nested tensors) takes PyTorch's composite of matrix products.
+#include "torch/dispatch_stub.h"
+
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
-#include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>

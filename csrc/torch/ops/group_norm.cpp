@@ -2,6 +2,8 @@
 //
 // Group normalisation on ATen's CPU kernel, tiled over samples. The gradients of weight and bias are sums
 // over tiles in a fixed order.
+#include "torch/dispatch_stub.h"
+
 #include <ATen/native/group_norm.h>
 #include <torch/library.h>
 

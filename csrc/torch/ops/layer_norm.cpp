@@ -2,6 +2,8 @@
 //
 // Layer normalisation on ATen's CPU kernel, tiled over rows. The gradients of weight and bias are sums
 // over tiles in a fixed order.
+#include "torch/dispatch_stub.h"
+
 #include <ATen/native/layer_norm.h>
 #include <torch/library.h>
 
