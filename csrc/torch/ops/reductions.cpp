@@ -37,14 +37,29 @@ Dims own(OptionalIntArrayRef dims) {
 }
 
 Tensor reduced(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, at::ScalarType dtype) {
-  const at::DimMask mask = at::native::make_dim_mask(dims, self.dim());
+  const auto mask = at::native::make_dim_mask(dims, self.dim());
   return empty(at::native::shape_from_dim_mask(self, mask, keepdim), dtype, self.device());
 }
 
-// Rows along dimension 0 are independent unless it is reduced or dropped from the left.
-Split split_of(const Tensor& self, OptionalIntArrayRef dims) {
-  if (self.dim() < 2) return Split::kNone;
-  return at::native::make_dim_mask(dims, self.dim())[0] ? Split::kNone : Split::kRows;
+// How many slices along dimension 0 make a tile; all of them if dimension 0 is reduced, too.
+int64_t slices_per_tile(const Tensor& self, OptionalIntArrayRef dims) {
+  if (self.dim() < 2 || self.numel() == 0) return std::max<int64_t>(1, self.numel());
+  const int64_t slices = self.size(0);
+  if (at::native::make_dim_mask(dims, self.dim())[0]) return slices;
+  return rows_per_tile(slices, self.numel() / slices);
+}
+
+// Calls `body(first, count)` for tiles of dimension 0, once with count -1 for no tiling.
+template <typename Body>
+void for_slices(const Tensor& self, OptionalIntArrayRef dims, const Body& body) {
+  const int64_t step = slices_per_tile(self, dims);
+  if (self.dim() < 2 || self.numel() == 0 || step >= self.size(0)) return body(0, -1);
+  for_tiles(self.size(0), step,
+            [&](int64_t, int64_t begin, int64_t count) { body(begin, count); });
+}
+
+Tensor part_of(const Tensor& t, int64_t begin, int64_t count) {
+  return count < 0 ? t : slice(t, 0, begin, count);
 }
 
 void check_variance(const char* name, const Tensor& self) {
@@ -60,8 +75,11 @@ Tensor variance(const Tensor& self, OptionalIntArrayRef dims, const std::optiona
   OpCall call(name);
   call.write(out);
   call.read(self);
-  call.record(split_of(self, dims), [owned = own(dims), correction, keepdim](const Tensor* t) {
-    kernel(t[1], owned.view(), correction, keepdim, out_of(t[0]));
+  call.record(Split::kNone, [owned = own(dims), correction, keepdim](const Tensor* t) {
+    for_slices(t[1], owned.view(), [&](int64_t begin, int64_t count) {
+      Tensor out = part_of(t[0], begin, count);
+      kernel(part_of(t[1], begin, count), owned.view(), correction, keepdim, out);
+    });
   });
   return out;
 }
@@ -77,10 +95,13 @@ std::tuple<Tensor, Tensor> variance_and_mean(const Tensor& self, OptionalIntArra
   call.write(out);
   call.write(mean);
   call.read(self);
-  call.record(split_of(self, dims), [owned = own(dims), correction, keepdim](const Tensor* t) {
-    const auto [variance, mean] = kernel(t[2], owned.view(), correction, keepdim);
-    t[0].copy_(variance);
-    t[1].copy_(mean);
+  call.record(Split::kNone, [owned = own(dims), correction, keepdim](const Tensor* t) {
+    for_slices(t[2], owned.view(), [&](int64_t begin, int64_t count) {
+      const auto [variance, mean] =
+          kernel(part_of(t[2], begin, count), owned.view(), correction, keepdim);
+      part_of(t[0], begin, count).copy_(variance);
+      part_of(t[1], begin, count).copy_(mean);
+    });
   });
   return {std::move(out), std::move(mean)};
 }
