@@ -58,6 +58,8 @@ def _load() -> None:
         import torch
 
         _check_version(torch.__version__)
+        # By name first: `from torch_neuronx import _C` would hide why it cannot be loaded.
+        importlib.import_module("torch_neuronx._C")
         api = importlib.import_module("torch_neuronx._api")
         package = sys.modules["torch_neuronx"]
         for name in api.__all__:

@@ -105,7 +105,7 @@ def test_the_traceback_is_there_on_request(run):
     result = run(BROKEN_LIBRARY + UNAVAILABLE, TORCH_NEURONX_LOG_LEVEL="debug")
     assert result.returncode == 0, result.stderr
     assert "Traceback (most recent call last)" in result.stderr
-    assert "_api.py" in result.stderr
+    assert "_autoload.py" in result.stderr
 
 
 def test_import_torch_stays_fast(run):
