@@ -3,6 +3,7 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/empty_like.h>
 
 #include "torch/tensor.h"
 
@@ -54,6 +55,16 @@ void prepare_output(Variant variant, at::Tensor& output, at::IntArrayRef sizes,
     case Variant::kOut:
       return resize_out(output, sizes, strides, options);
   }
+}
+
+ContiguousOutput::ContiguousOutput(const at::Tensor& operand)
+    : operand_(operand),
+      result_(operand.is_contiguous()
+                  ? operand
+                  : at::empty_like(operand, at::MemoryFormat::Contiguous)) {}
+
+void ContiguousOutput::store() {
+  if (!result_.is_same(operand_)) operand_.copy_(result_);
 }
 
 void read_list(OpCall& call, const OptionalTensorList& tensors) {

@@ -115,6 +115,19 @@ inline std::optional<at::Tensor> optional(const at::Tensor& operand) {
   return operand.defined() ? std::optional(operand) : std::nullopt;
 }
 
+// An output for a CPU kernel that writes as if outputs were contiguous: the operand itself if it is,
+// else a temporary that `store` copies back.
+class ContiguousOutput {
+ public:
+  explicit ContiguousOutput(const at::Tensor& operand);
+  at::Tensor& get() { return result_; }
+  void store();
+
+ private:
+  at::Tensor operand_;
+  at::Tensor result_;
+};
+
 // A list of optional tensors as consecutive operands, undefined where the list has none.
 using OptionalTensorList = c10::List<std::optional<at::Tensor>>;
 void read_list(OpCall& call, const OptionalTensorList& tensors);

@@ -175,7 +175,8 @@ def _body_arguments(operator: Operator, types: dict[str, str]) -> tuple[list[str
     captures: list[str] = []
     expressions: dict[str, str] = {}
     for index, output in enumerate(operator.outputs):
-        expressions[output.name] = f"writable(t[{index}])"
+        contiguous = operator.entry.contiguous_out
+        expressions[output.name] = f"result{index}.get()" if contiguous else f"writable(t[{index}])"
     index = len(operator.outputs)
     for argument in operator.inputs:
         name, type_ = argument.name, types[argument.name]
@@ -212,9 +213,20 @@ def _shares_output(operator: Operator, argument: Argument) -> bool:
 
 
 def _body(operator: Operator, expressions: dict[str, str]) -> list[str]:
-    used = operator.entry.body
-    if used is not None:
-        text = re.sub(r"\$(\w+)", lambda m: expressions[m.group(1)], used)
+    statements = _compute(operator, expressions)
+    if operator.entry.contiguous_out:
+        results = range(len(operator.outputs))
+        statements = [
+            *(f"ContiguousOutput result{i}(t[{i}]);" for i in results),
+            *statements,
+            *(f"result{i}.store();" for i in results),
+        ]
+    return statements
+
+
+def _compute(operator: Operator, expressions: dict[str, str]) -> list[str]:
+    if operator.entry.body is not None:
+        text = re.sub(r"\$(\w+)", lambda m: expressions[m.group(1)], operator.entry.body)
         return text.strip().splitlines()
     out = operator.group.out
     with native_function_manager(out):

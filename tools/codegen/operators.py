@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "csrc" / "torch" / "ops.yaml"
 
 SPLITS = ("none", "pointwise", "rows")
-ENTRY_KEYS = {"split", "when", "whole", "body", "skip"}
+ENTRY_KEYS = {"split", "when", "whole", "contiguous_out", "body", "skip"}
 
 
 class TableError(Exception):
@@ -43,6 +43,7 @@ class Entry:
     split: str | None = None  # None: by PyTorch's tag
     when: str | None = None
     whole: dict[str, str | None] = field(default_factory=dict)  # operand -> condition
+    contiguous_out: bool = False
     body: str | None = None
     skip: str | None = None
 
@@ -99,7 +100,14 @@ def _read_entry(name: str, row: dict) -> Entry:
         whole.update({item: None} if isinstance(item, str) else item)
     if whole and split != "rows":
         raise TableError(f"{name}: 'whole' belongs to split: rows")
-    return Entry(split, row.get("when"), whole, row.get("body"), row.get("skip"))
+    return Entry(
+        split=split,
+        when=row.get("when"),
+        whole=whole,
+        contiguous_out=row.get("contiguous_out", False),
+        body=row.get("body"),
+        skip=row.get("skip"),
+    )
 
 
 def read_table(path: Path = TABLE) -> dict[str, Entry]:
