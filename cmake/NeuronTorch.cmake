@@ -29,6 +29,8 @@ target_include_directories(neuron_torch SYSTEM INTERFACE
   ${torch_dir}/include ${torch_dir}/include/torch/csrc/api/include)
 target_compile_definitions(neuron_torch INTERFACE
   _GLIBCXX_USE_CXX11_ABI=${torch_abi} AT_PER_OPERATOR_HEADERS)
+# PyTorch's error messages carry the file name of the header that they are raised in.
+target_compile_options(neuron_torch INTERFACE -ffile-prefix-map=${torch_dir}/=torch/)
 foreach(library torch torch_cpu torch_python c10)
   if(NOT EXISTS ${torch_dir}/lib/lib${library}.so)
     message(FATAL_ERROR "${torch_dir}/lib/lib${library}.so does not exist")
