@@ -16,6 +16,7 @@
 #include "torch/alias.h"
 #include "torch/current.h"
 #include "torch/errors.h"
+#include "torch/host_run.h"
 #include "torch/op_call.h"
 #include "torch/op_tracking.h"
 #include "torch/pinned_memory.h"
@@ -35,8 +36,7 @@ class HostCopy final : public HostCall {
  public:
   HostCopy(at::Tensor dst, at::Tensor src) : dst_(std::move(dst)), src_(std::move(src)) {}
   void run() override {
-    HostScope scope;
-    dst_.copy_(src_);
+    run_on_host([&] { dst_.copy_(src_); });
   }
   const char* name() const override { return kCopy; }
 

@@ -5,6 +5,8 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/Exceptions.h>
 
+#include "torch/host_run.h"
+
 namespace neuron::glue {
 
 void rethrow(const Error& error) {
@@ -21,8 +23,32 @@ void rethrow(const Error& error) {
       PyGILState_Release(gil);
       throw pending;
     }
+    case ErrorCode::kOutOfRange:
+      TORCH_CHECK_INDEX(false, error.message());
+    case ErrorCode::kInvalidValue:
+      TORCH_CHECK_VALUE(false, error.message());
+    case ErrorCode::kLinearAlgebra:
+      TORCH_CHECK_LINALG(false, error.message());
     default:
       TORCH_CHECK(false, error.message());
+  }
+}
+
+void throw_as_core_error() {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::IndexError& e) {
+    throw Error(ErrorCode::kOutOfRange, e.what_without_backtrace());
+  } catch (const c10::ValueError& e) {
+    throw Error(ErrorCode::kInvalidValue, e.what_without_backtrace());
+  } catch (const c10::LinAlgError& e) {
+    throw Error(ErrorCode::kLinearAlgebra, e.what_without_backtrace());
+  } catch (const c10::NotImplementedError& e) {
+    throw Error(ErrorCode::kUnsupported, e.what_without_backtrace());
+  } catch (const c10::Error& e) {
+    throw Error(ErrorCode::kExecution, e.what_without_backtrace());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "torch/errors.h"
 #include "torch/generator.h"
 #include "torch/host_op_schema.h"
+#include "torch/host_run.h"
 #include "torch/op_tracking.h"
 #include "torch/source.h"
 #include "torch/tensor.h"
@@ -189,8 +190,9 @@ class BoxedCall final : public HostCall {
   BoxedCall(const char* name, const c10::OperatorHandle& op, Stack stack)
       : name_(name), op_(op), stack_(std::move(stack)) {}
   void run() override {
-    HostScope scope;
-    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+    run_on_host([&] {
+      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+    });
   }
   const char* name() const override { return name_; }
 

@@ -6,6 +6,7 @@
 #include "neuron/host/thread_pool.h"
 #include "torch/current.h"
 #include "torch/errors.h"
+#include "torch/host_run.h"
 #include "torch/op_tracking.h"
 #include "torch/source.h"
 #include "torch/tensor.h"
@@ -57,31 +58,33 @@ Tiling tile_rows(const at::Tensor& out, bool gemm) {
 }  // namespace
 
 void OpCall::CallBase::run() {
-  HostScope scope;
   const at::Tensor& out = operands_[0];
   Tiling tiling;
   if (split_ == Split::kPointwise) tiling = tile_pointwise(out);
   if (split_ == Split::kRows) tiling = tile_rows(out, whole_ != 0);
   if (tiling.count() == 1) {
-    compute(operands_.data());
+    run_on_host([&] { compute(operands_.data()); });
     return;
   }
   IntraOpPool::instance().run(tiling.count(), [&](int64_t tile) {
-    HostScope tile_scope;
-    const int64_t start = tile * tiling.step;
-    const int64_t length = std::min(tiling.step, tiling.extent - start);
-    Operands tiles;
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      const at::Tensor& t = operands_[i];
-      // Pointwise operands align with operand 0 at the right, rows at the left.
-      const int64_t dim =
-          split_ == Split::kPointwise && t.defined() ? tiling.dim - (out.dim() - t.dim()) : tiling.dim;
-      const bool cut = t.defined() && dim >= 0 && dim < t.dim() && t.size(dim) == tiling.extent &&
-                       (split_ == Split::kPointwise || (whole_ >> i & 1) == 0);
-      tiles.push_back(cut ? slice(t, dim, start, length) : t);
-    }
-    compute(tiles.data());
+    run_on_host([&] { compute_tile(tiling.dim, tiling.extent, tile * tiling.step, tiling.step); });
   });
+}
+
+void OpCall::CallBase::compute_tile(int64_t cut_dim, int64_t extent, int64_t start, int64_t step) {
+  const int64_t length = std::min(step, extent - start);
+  Operands tiles;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const at::Tensor& t = operands_[i];
+    // Pointwise operands align with operand 0 at the right, rows at the left.
+    const int64_t dim = split_ == Split::kPointwise && t.defined()
+                            ? cut_dim - (operands_[0].dim() - t.dim())
+                            : cut_dim;
+    const bool cut = t.defined() && dim >= 0 && dim < t.dim() && t.size(dim) == extent &&
+                     (split_ == Split::kPointwise || (whole_ >> i & 1) == 0);
+    tiles.push_back(cut ? slice(t, dim, start, length) : t);
+  }
+  compute(tiles.data());
 }
 
 void OpCall::add(const at::Tensor& tensor, bool written) {

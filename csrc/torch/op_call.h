@@ -80,6 +80,8 @@ class OpCall {
     virtual void compute(const at::Tensor* operands) = 0;
 
    private:
+    void compute_tile(int64_t dim, int64_t extent, int64_t start, int64_t step);
+
     const char* name_;
     Operands operands_;
     uint32_t whole_;

@@ -23,6 +23,9 @@ enum class ErrorCode : uint8_t {
   kExecution,        // a queued operation failed                -> RuntimeError at the next sync
   kForked,           // used in a forked child                   -> RuntimeError
   kInterrupted,      // a wait was interrupted by a signal       -> KeyboardInterrupt
+  kOutOfRange,       // an index in data is out of range            -> IndexError
+  kInvalidValue,     // a value in data is not allowed              -> ValueError
+  kLinearAlgebra,    // a matrix operation failed (singular ...)    -> torch.linalg.LinAlgError
   kInternal,         // a contract of the core broke (a bug)     -> RuntimeError
 };
 
