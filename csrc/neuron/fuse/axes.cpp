@@ -80,6 +80,13 @@ bool AxisTable::unify(std::vector<Strided> a, std::vector<Strided> b) {
   return a.empty() && b.empty();
 }
 
+bool AxisTable::equate(int a, int b) {
+  const int p = find(a), q = find(b);
+  if (size(p) != size(q)) return false;
+  if (p != q) axes_[static_cast<size_t>(q)].same = p;
+  return true;
+}
+
 int AxisTable::append(const AxisTable& other) {
   const int base = static_cast<int>(axes_.size());
   const auto moved = [&](int axis) { return axis < 0 ? axis : axis + base; };

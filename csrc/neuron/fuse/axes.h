@@ -34,6 +34,9 @@ class AxisTable {
   // False if their shapes do not match; the table is then of no further use.
   bool unify(std::vector<Strided> a, std::vector<Strided> b);
 
+  // Makes two leaves of one size the same leaf; false if the sizes differ.
+  bool equate(int a, int b);
+
   // Takes over the axes of `other`; axis i of it becomes i + the returned number.
   int append(const AxisTable& other);
 

@@ -44,6 +44,7 @@ class Block {
   Stream* stream() const { return stream_; }  // the stream whose order its reuse follows
   bool live() const { return live_.load(std::memory_order_acquire); }  // a storage still owns it
 
+  uint32_t references() const { return references_.load(std::memory_order_acquire); }
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
