@@ -19,8 +19,10 @@ from pathlib import Path
 MAX_LINES = 600
 LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 
-# Layer of csrc/neuron -> layers that it may include beside itself. A layer is a folder, except that
-# the description of kernels, which fusion writes and the host target compiles, is one of its own.
+# What describes a kernel (fusion writes it, the host target compiles it) is a layer below both.
+LOOP_NEST = ("neuron/host/loop_nest", "neuron/host/kernel_args.h", "neuron/host/half.h")
+
+# Layer of csrc/neuron -> layers that it may include beside itself. Other layers are folders.
 ARROWS = {
     "base": set(),
     "ir": {"base"},
@@ -96,7 +98,7 @@ def _include_problem(name: str, bracket: str, header: str) -> str | None:
 
 
 def _layer(path: str) -> str | None:
-    if path.startswith("neuron/host/loop_nest"):
+    if path.startswith(LOOP_NEST):
         return "loop_nest"
     match = re.match(r"neuron/([^/]+)/", path)
     return match[1] if match else None
