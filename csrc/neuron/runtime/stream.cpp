@@ -10,8 +10,8 @@
 #include "neuron/runtime/block.h"
 #include "neuron/runtime/device.h"
 #include "neuron/runtime/event.h"
+#include "neuron/runtime/record_run.h"
 #include "neuron/trace/counters.h"
-#include "neuron/trace/source_table.h"
 
 namespace neuron {
 namespace {
@@ -24,6 +24,8 @@ constexpr auto kHandoffSpin = std::chrono::microseconds(50);
 constexpr auto kInterruptPeriod = std::chrono::milliseconds(50);
 constexpr int64_t kRecordsBetweenChecks = 64;
 
+bool is_event(OpId op) { return op == OpId::kRecordEvent || op == OpId::kWaitEvent; }
+
 Counter& seal_counter(SealReason reason) {
   static Counter* const counters[] = {
       &counter("Seal.HostRead"),     &counter("Seal.Synchronize"), &counter("Seal.Query"),
@@ -32,26 +34,9 @@ Counter& seal_counter(SealReason reason) {
   return *counters[static_cast<size_t>(reason)];
 }
 
-std::shared_ptr<const Error> find_poison(const OpRecord& record) {
-  for (const TensorRef& ref : record.inputs) {
-    if (ref.block->poisoned()) return ref.block->poison();
-  }
-  return nullptr;
-}
-
-// The error of a failed record, with what a reader needs to find it.
-std::shared_ptr<const Error> describe(const OpRecord& record, ErrorCode code,
-                                      const std::string& message) {
-  std::string op = record.host != nullptr ? record.host->name() : "";
-  std::string source = source_text(record.source);
-  std::string text = message + "\n[operator " + op;
-  if (!source.empty()) text += ", called at " + source;
-  text += "; the operation was queued, so the Python traceback may point at a later call]";
-  return std::make_shared<const Error>(
-      Error(code, std::move(text)).with_op(std::move(op)).with_source(std::move(source)));
-}
-
 }  // namespace
+
+std::unique_ptr<RecordExecutor> (*Stream::make_executor_)() = nullptr;
 
 Stream::Stream(Device& device, int64_t id, int priority)
     : device_(device), id_(id), priority_(priority), open_(std::make_unique<Window>()) {}
@@ -202,12 +187,13 @@ Stream::Progress Stream::advance(uint64_t until, int64_t limit, SealReason reaso
       progress = Progress::kBlocked;
       break;
     }
-    execute(record, value + 1);
-    if (record.held_bytes != 0) {
-      held_bytes_.fetch_sub(record.held_bytes, std::memory_order_relaxed);
+    const size_t done = run_next(value + 1);
+    for (size_t k = 0; k < done; ++k) {
+      const int64_t held = (*running_)[cursor_].held_bytes;
+      if (held != 0) held_bytes_.fetch_sub(held, std::memory_order_relaxed);
+      running_->retire(cursor_++);
     }
-    running_->retire(cursor_++);
-    complete(value + 1);
+    complete(value + done);
   }
   executor_.store(false, std::memory_order_release);
   return progress;
@@ -254,30 +240,34 @@ void Stream::execute(const OpRecord& record, uint64_t value) noexcept {
   }
   if (record.op == OpId::kWaitEvent) return;
 
-  std::shared_ptr<const Error> error = find_poison(record);
-  if (error == nullptr) {
-    try {
-      record.host->run();
-    } catch (const Error& e) {
-      error = describe(record, e.code(), e.message());
-    } catch (const std::exception& e) {
-      error = describe(record, ErrorCode::kExecution, e.what());
-    } catch (...) {
-      error = describe(record, ErrorCode::kExecution, "unknown exception");
-    }
-    if (error != nullptr) [[unlikely]] {
-      std::lock_guard lock(error_mutex_);
-      failures_.push_back({value, error});
-      failed_.store(true, std::memory_order_release);
-    }
+  const char* name = record.host != nullptr ? record.host->name() : "";
+  const auto error = run_record(record, name, [&] {
+    NEURON_CHECK(record.host != nullptr);  // a lowered operation needs an executor
+    record.host->run();
+  });
+  if (error != nullptr) [[unlikely]] add_failure(value, error);
+}
+
+void Stream::add_failure(uint64_t value, std::shared_ptr<const Error> error) noexcept {
+  std::lock_guard lock(error_mutex_);
+  failures_.push_back({value, std::move(error)});
+  failed_.store(true, std::memory_order_release);
+}
+
+// Runs what is next of the window; returns the number of records.
+size_t Stream::run_next(uint64_t value) noexcept {
+  size_t end = cursor_;
+  while (end < running_->size() && !is_event((*running_)[end].op)) ++end;
+  if (end == cursor_ || make_executor_ == nullptr) {
+    execute((*running_)[cursor_], value);
+    return 1;
   }
-  for (const TensorRef& ref : record.outputs) {
-    if (error != nullptr) {
-      ref.block->set_poison(error);
-    } else if (ref.block->poisoned() && ref.overwrites) {
-      ref.block->set_poison(nullptr);
-    }
-  }
+  if (executing_ == nullptr) executing_ = make_executor_();
+  const size_t begin = cursor_;
+  return executing_->run(*running_, begin, end,
+                         [&](size_t record, std::shared_ptr<const Error> error) {
+                           add_failure(value + (record - begin), std::move(error));
+                         });
 }
 
 void Stream::complete(uint64_t value) noexcept {

@@ -6,8 +6,9 @@
 // appended, `completed()` of the last one that has run; completed() >= v means that everything up to
 // v has run and its memory effects are visible. Values never decrease and never wrap.
 //
-// Execution. Records run strictly in order, one at a time, by the one thread that holds the stream's
-// *executor role*: normally the device thread, but a thread that waits takes the role itself and runs
+// Execution. Records run in order by the one thread that holds the stream's *executor role*, one at a
+// time, or as many together as the stream's RecordExecutor takes (with the same visible effects, and
+// never across an event). The role is normally the device thread's, but a thread that waits takes the role itself and runs
 // the rest (a hand-off between threads costs more than most operations). Recording never wakes a
 // thread except out of deep sleep.
 //
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "neuron/base/error.h"
+#include "neuron/runtime/record_executor.h"
 #include "neuron/runtime/window.h"
 
 namespace neuron {
@@ -74,6 +76,10 @@ class Stream {
   enum class Progress { kReached, kLimit, kIdle, kBlocked, kBusy };
   Progress advance(uint64_t until, int64_t limit, SealReason reason) noexcept;
 
+  // Before the first stream runs: what executes records of lowered operations. Without it streams run
+  // host calls only.
+  static void set_executor(std::unique_ptr<RecordExecutor> (*make)()) { make_executor_ = make; }
+
  private:
   bool wait_loop(uint64_t value, SealReason reason, bool interruptible) noexcept;
   bool help_blocker() noexcept;
@@ -81,8 +87,12 @@ class Stream {
   bool next_window(SealReason reason);                            // executor role held
   bool runnable(const OpRecord& record);                          // executor role held
   void execute(const OpRecord& record, uint64_t value) noexcept;  // executor role held
+  size_t run_next(uint64_t value) noexcept;                       // executor role held
+  void add_failure(uint64_t value, std::shared_ptr<const Error> error) noexcept;
   void complete(uint64_t value) noexcept;
   void throw_errors(uint64_t value);
+
+  static std::unique_ptr<RecordExecutor> (*make_executor_)();
 
   Device& device_;
   const int64_t id_;
@@ -97,6 +107,7 @@ class Stream {
   std::atomic<bool> executor_{false};         // the executor role
   std::atomic<int> handoff_wanted_{0};        // waiters that would take the role over
   std::unique_ptr<Window> running_;           // executor role
+  std::unique_ptr<RecordExecutor> executing_; // executor role; made at the first use
   size_t cursor_ = 0;                         // executor role: next record of running_
   std::atomic<Stream*> blocker_{nullptr};     // the stream that the next record waits for
   std::atomic<uint64_t> blocker_value_{0};

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "neuron/eager/executor.h"
+
+#include <algorithm>
+
+#include "neuron/host/kernel_launch.h"
+#include "neuron/runtime/block.h"
+#include "neuron/runtime/record_run.h"
+#include "neuron/runtime/stream.h"
+#include "neuron/trace/counters.h"
+
+namespace neuron {
+namespace {
+
+const char* record_name(const OpRecord& record) {
+  if (is_lowered(record.op)) return op_info(record.op).name;
+  return record.host != nullptr ? record.host->name() : "";
+}
+
+bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
+  for (size_t i = 0; i < plan.inputs; ++i) {
+    const OperandPlan& o = plan.operands[i];
+    const FormNode& node = form.nodes[static_cast<size_t>(o.node)];
+    if (node.canonical.operands[o.operand].ref->block->poisoned()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void install_eager_executor() {
+  Stream::set_executor([]() -> std::unique_ptr<RecordExecutor> {
+    return std::make_unique<EagerExecutor>(KernelCache::instance());
+  });
+}
+
+size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed failed) noexcept {
+  const OpRecord& first = window[begin];
+  const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
+  size_t last = begin + 1;
+  bool fuse = eager_mode() == EagerMode::kAdaptive;
+  if (fuse) {
+    end = std::min(end, begin + kMaxRecords);
+    // Host calls at the end gain nothing from a plan.
+    last = end;
+    while (last > begin && !lowered(last - 1)) --last;
+  }
+  if (last <= begin + 1) {
+    last = begin + 1;
+    fuse = false;
+  }
+  if (!fuse && !lowered(begin)) {
+    auto error = run_record(first, record_name(first), [&] { first.host->run(); });
+    if (error != nullptr) failed(begin, std::move(error));
+    return 1;
+  }
+  try {
+    return run_plan(window, begin, last, fuse, failed);
+  } catch (const std::exception& e) {
+    // Planning broke a contract; the records of the run did not compute.
+    for (size_t i = begin; i < last; ++i) {
+      const auto error =
+          describe_failure(window[i], record_name(window[i]), ErrorCode::kInternal, e.what());
+      settle(window[i], error);
+      failed(i, error);
+    }
+    return last - begin;
+  }
+}
+
+size_t EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, bool fuse,
+                               Failed failed) {
+  const WindowForm& form = analyzer_.analyze(window, begin, end);
+  CachedPlan& plan = plans_.get(form, fuse);
+  // A cut alone starts no compile: only what repeats does.
+  if (fuse && plan.uses == 2 && !plan.requested) request_kernels(&plan);
+  temporaries_.start(form, plan.plan);
+  for (size_t s = 0; s < plan.plan.steps.size(); ++s) {
+    run_step(form, plan, s, failed);
+    temporaries_.release_after(s);
+  }
+  temporaries_.finish();
+  return end - begin;
+}
+
+void EagerExecutor::request_kernels(CachedPlan* plan) {
+  plan->requested = true;
+  for (Step& step : plan->plan.steps) {
+    if (step.host_node >= 0 || step.singles.empty()) continue;
+    Kernel& k = kernel(step.fused);
+    if (k.object() == nullptr) kernels_.request(k);
+  }
+}
+
+Kernel& EagerExecutor::kernel(KernelPlan& plan) {
+  if (plan.kernel == nullptr) plan.kernel = &kernels_.find(plan.nest);
+  return *plan.kernel;
+}
+
+void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, size_t number,
+                             Failed failed) {
+  static Counter& fused = counter("Launch.Fused");
+  static Counter& waiting = counter("Launch.FusedNotCompiled");
+  Step& step = const_cast<Step&>(plan.plan.steps[number]);
+  if (step.host_node >= 0) {
+    const FormNode& node = form.nodes[static_cast<size_t>(step.host_node)];
+    const OpRecord& record = *node.record;
+    auto error = run_record(record, record_name(record), [&] { record.host->run(); });
+    if (error != nullptr) failed(static_cast<size_t>(node.record_index), std::move(error));
+    return;
+  }
+  if (step.singles.empty() || any_input_poisoned(form, step.fused)) {
+    return run_singles(form, step, failed);
+  }
+  const KernelObject* object = kernel(step.fused).object();
+  if (object == nullptr) {
+    waiting.add();
+    return run_singles(form, step, failed);
+  }
+  std::shared_ptr<const Error> error;
+  const OpRecord& first = *form.nodes[static_cast<size_t>(step.nodes.front())].record;
+  try {
+    launch_plan(form, step.fused, plan.sizes[number], *object);
+    fused.add();
+  } catch (const Error& e) {
+    error = describe_failure(first, record_name(first), e.code(), e.message());
+  } catch (const std::exception& e) {
+    error = describe_failure(first, record_name(first), ErrorCode::kExecution, e.what());
+  }
+  // Only exhausted memory gets here: what may raise for its values is never fused.
+  for (int n : step.nodes) settle(*form.nodes[static_cast<size_t>(n)].record, error);
+  if (error != nullptr) {
+    const FormNode& node = form.nodes[static_cast<size_t>(step.nodes.front())];
+    failed(static_cast<size_t>(node.record_index), error);
+  }
+}
+
+void EagerExecutor::run_singles(const WindowForm& form, Step& step, Failed failed) {
+  static Counter& single = counter("Launch.Single");
+  const size_t count = step.singles.empty() ? 1 : step.singles.size();
+  for (size_t i = 0; i < count; ++i) {
+    KernelPlan& plan = step.singles.empty() ? step.fused : step.singles[i];
+    const FormNode& node = form.nodes[static_cast<size_t>(plan.nodes.front())];
+    const OpRecord& record = *node.record;
+    auto error = run_record(record, record_name(record), [&] {
+      Kernel& k = kernel(plan);
+      const KernelObject* object = k.object();
+      if (object == nullptr) object = &kernels_.require(k);
+      plan.axes.evaluate(form.nodes, &sizes_);
+      launch_plan(form, plan, sizes_, *object);
+      single.add();
+    });
+    if (error != nullptr) failed(static_cast<size_t>(node.record_index), std::move(error));
+  }
+}
+
+void EagerExecutor::launch_plan(const WindowForm& form, KernelPlan& plan,
+                                const std::vector<int64_t>& sizes, const KernelObject& object) {
+  const Kernel& k = kernel(plan);
+  const auto rank = static_cast<size_t>(k.nest().rank());
+  const size_t dims = plan.dims.size();
+  extents_.assign(rank, 1);
+  for (size_t d = 0; d < dims; ++d) extents_[d] = sizes[static_cast<size_t>(plan.dims[d])];
+  pointers_.resize(plan.operands.size());
+  strides_.assign(plan.operands.size() * rank, 0);
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    const OperandPlan& o = plan.operands[i];
+    const FormNode& node = form.nodes[static_cast<size_t>(o.node)];
+    pointers_[i] = temporaries_.address(node, o.operand);
+    const auto& own = node.canonical.operands[o.operand].strides;
+    for (size_t d = 0; d < dims; ++d) {
+      const OperandPlan::AlongDim along = o.along[d];
+      if (along.dim < 0) continue;
+      int64_t stride = own[static_cast<size_t>(along.dim)];
+      for (size_t inner = 0; inner < dims; ++inner) {
+        if ((along.inner >> inner & 1) != 0) stride *= extents_[inner];
+      }
+      strides_[i * rank + d] = stride;
+    }
+  }
+  scalars_.resize(plan.scalars.size());
+  for (size_t i = 0; i < plan.scalars.size(); ++i) {
+    const ScalarPlan& s = plan.scalars[i];
+    scalars_[i] = scalar_bits(s.source, *form.nodes[static_cast<size_t>(s.node)].record);
+  }
+  launch(object, k.analysis(),
+         {.pointers = pointers_, .extents = extents_, .strides = strides_, .scalars = scalars_});
+}
+
+}  // namespace neuron

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EagerExecutor: runs the records of a stream by plans.
+//
+// A run of records becomes a WindowForm, that a Plan (mostly from the cache), and its steps run one
+// after the other: host calls, fused kernels where they are compiled, else the kernels of the same
+// operations one by one. Fused kernels are asked for in the background when a window repeats. In
+// strict mode every run is one record long; nothing else differs, and neither do the bits.
+//
+// Errors are those of the records one by one: if an input of a fused kernel is poisoned, its
+// operations run alone, so that exactly the dependent ones are skipped.
+//
+//   Stream::set_executor([]() -> std::unique_ptr<RecordExecutor> {
+//     return std::make_unique<EagerExecutor>(KernelCache::instance());
+//   });
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "neuron/eager/analysis.h"
+#include "neuron/eager/mode.h"
+#include "neuron/eager/plan_cache.h"
+#include "neuron/eager/temporaries.h"
+#include "neuron/host/kernel_cache.h"
+#include "neuron/runtime/record_executor.h"
+
+namespace neuron {
+
+// Makes every stream run lowered operations with KernelCache::instance().
+void install_eager_executor();
+
+class EagerExecutor final : public RecordExecutor {
+ public:
+  using Failed = FunctionRef<void(size_t, std::shared_ptr<const Error>)>;
+
+  explicit EagerExecutor(KernelCache& kernels) : kernels_(kernels) {}
+
+  size_t run(const Window& window, size_t begin, size_t end, Failed failed) noexcept override;
+
+  // The longest run that becomes one plan.
+  static constexpr size_t kMaxRecords = 512;
+
+ private:
+  size_t run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
+  void run_step(const WindowForm& form, const CachedPlan& plan, size_t step, Failed failed);
+  void run_singles(const WindowForm& form, Step& step, Failed failed);
+  void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
+                   const KernelObject& object);
+  Kernel& kernel(KernelPlan& plan);
+  void request_kernels(CachedPlan* plan);
+
+  KernelCache& kernels_;
+  WindowAnalyzer analyzer_;
+  PlanCache plans_;
+  TemporaryMemory temporaries_;
+
+  // Arguments of a launch; kept to save allocations.
+  std::vector<int64_t> sizes_;
+  std::vector<void*> pointers_;
+  std::vector<int64_t> extents_;
+  std::vector<int64_t> strides_;
+  std::vector<uint64_t> scalars_;
+};
+
+}  // namespace neuron

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecordExecutor: how a stream runs records. Implemented above the runtime (eager/executor.h);
+// every stream has one of its own, called only by the holder of the executor role.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "neuron/base/error.h"
+#include "neuron/base/function_ref.h"
+#include "neuron/runtime/window.h"
+
+namespace neuron {
+
+class RecordExecutor {
+ public:
+  virtual ~RecordExecutor() = default;
+
+  // Runs at least one of the records [begin, end), from `begin` on, and returns how many have run;
+  // none of them is an event's. A failed record leaves its outputs poisoned (record_run.h) and is
+  // reported once.
+  virtual size_t run(const Window& window, size_t begin, size_t end,
+                     FunctionRef<void(size_t, std::shared_ptr<const Error>)> failed) noexcept = 0;
+};
+
+}  // namespace neuron
