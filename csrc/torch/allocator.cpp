@@ -177,7 +177,6 @@ REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator)
 }  // namespace
 
 c10::DataPtr allocate_data(size_t bytes, c10::DeviceIndex device, Stream& stream) {
-  if (bytes == 0) return c10::DataPtr(nullptr, nullptr, &delete_block, device_at(device));
   return guarded([&] {
     check_not_forked();
     return own(Runtime::instance().device(device).pool().allocate(bytes, &stream), device);
@@ -210,6 +209,10 @@ c10::DeviceIndex device_of_address(const void* address) {
 
 void queue_block_copy(Block& to, Block& from, size_t bytes, Stream& stream) {
   guarded([&] { queue_copy(to, to.address(), from, from.address(), bytes, stream); });
+}
+
+c10::DataPtr no_data(c10::DeviceIndex device) {
+  return c10::DataPtr(nullptr, nullptr, &delete_block, device_at(device));
 }
 
 c10::DeviceAllocator& device_allocator() { return allocator; }

@@ -4,7 +4,7 @@
 // c10::DeviceAllocator registered for the `neuron` device.
 //
 // Ownership. The context of every DataPtr made here is the Block, its deleter is `delete_block`; the
-// DataPtr owns the storage's reference. A DataPtr of zero bytes has no block and a null address.
+// DataPtr owns the storage's reference. Zero bytes are an allocation like any other.
 // Allocation follows the order of the stream given: the memory may still be written by earlier
 // operations of that stream, and by nobody else.
 //
@@ -29,11 +29,14 @@ c10::DataPtr allocate_data(size_t bytes, c10::DeviceIndex device, Stream& stream
 c10::DataPtr adopt_data(void* ptr, size_t bytes, c10::DeviceIndex device, Stream& stream,
                         std::function<void()> release);
 
+// The DataPtr of a storage that has given its memory back (resized to zero): no block.
+c10::DataPtr no_data(c10::DeviceIndex device);
+
 // The deleter of every DataPtr on `neuron`. Never waits, never takes the GIL, never throws, and does
 // nothing in a forked child.
 void delete_block(void* block);
 
-// The block behind a DataPtr made here, nullptr for any other.
+// The block behind a DataPtr made here, nullptr for any other and for `no_data`.
 inline Block* block_of(const c10::DataPtr& data) {
   return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
 }

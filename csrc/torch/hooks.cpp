@@ -64,7 +64,7 @@ struct NeuronHooks final : at::PrivateUse1HooksInterface {
     const c10::DeviceIndex device = impl.device().index();
     Stream& stream = current_stream(device);
     Block* from = block_of_storage(impl);
-    c10::DataPtr data = allocate_data(bytes, device, stream);
+    c10::DataPtr data = bytes > 0 ? allocate_data(bytes, device, stream) : no_data(device);
     Block* to = block_of(data);
     const size_t kept = std::min(impl.nbytes(), bytes);
     if (from != nullptr && to != nullptr && kept > 0) queue_block_copy(*to, *from, kept, stream);

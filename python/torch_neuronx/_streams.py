@@ -9,19 +9,25 @@ from torch_neuronx import _C
 from torch_neuronx._utils import DeviceLike, _get_device_index
 
 
-class Event(torch.Event):
+class _EventType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == "neuron"
+
+
+class Event(torch.Event, metaclass=_EventType):
     """A point on a stream's timeline.
+
+    The object made is a plain ``torch.Event``, since some of PyTorch's methods take no subclass
+    (``torch.Stream.record_event``, ``torch.Event.elapsed_time``); every event of the device counts
+    as an instance.
 
     Args:
         enable_timing: measure when the point is passed, for ``elapsed_time``.
         blocking: accepted for compatibility; waits never keep a processor busy for long.
     """
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False) -> Event:
-        return super().__new__(cls, "neuron", enable_timing=enable_timing, blocking=blocking)
-
-    def __repr__(self) -> str:
-        return f"torch.neuron.Event(device={self.device})"
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False) -> torch.Event:
+        return torch.Event("neuron", enable_timing=enable_timing, blocking=blocking)
 
 
 class Stream(torch.Stream):

@@ -42,7 +42,12 @@ from torch_neuronx.memory import *  # noqa: F403
 from torch_neuronx.memory import __all__ as _memory_names
 from torch_neuronx.random import *  # noqa: F403
 from torch_neuronx.random import __all__ as _random_names
+from torch_neuronx.random import _get_generator as _get_generator
 from torch_neuronx.random import default_generators
+
+# Activation checkpointing saves random states only of modules that say this. The generators live on
+# the host and exist from the start, whether a device does or not.
+_initialized = True
 
 __all__ = [
     "Event",

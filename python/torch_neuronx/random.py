@@ -34,6 +34,11 @@ def _generator(device: DeviceLike) -> torch.Generator:
     return _C.default_generator(_get_device_index(device, optional=True))
 
 
+def _get_generator(device: torch.device) -> torch.Generator:
+    """The default generator of a device; torch.compile asks for it."""
+    return _generator(device)
+
+
 def get_rng_state(device: DeviceLike = None) -> torch.Tensor:
     """The state of a device's generator: 16 bytes on the CPU, seed then offset."""
     return _generator(device).get_state()

@@ -71,8 +71,7 @@ def test_import_is_cheap(check_python):
         """
         import sys, torch
         assert torch.neuron.is_available()
-        slow = ("torch._dynamo", "torch._inductor", "torch._functorch._aot_autograd.utils")
-        print([m for m in slow if m in sys.modules])
+        print([m for m in ("torch._dynamo", "torch._inductor") if m in sys.modules])
         """
     )
     assert loaded.strip() == "[]"
@@ -90,11 +89,8 @@ def test_import_creates_no_thread_and_no_device(check_python):
     assert out.strip() == "False []"
 
 
-def test_graphsafe_rng_is_registered_when_needed(check_python):
-    check_python(
-        """
-        import torch
-        from torch._functorch._aot_autograd import utils
-        assert "neuron" in str(vars(utils))
-        """
-    )
+def test_random_operators_may_be_compiled_in_checkpoints():
+    from torch._functorch._aot_autograd import utils
+
+    assert "neuron" in utils._GRAPHSAFE_RNG_DEVICE_TYPES
+    assert torch.neuron._get_generator(torch.device("neuron", 1)).device.index == 1

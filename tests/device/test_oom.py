@@ -28,7 +28,7 @@ def test_program_goes_on_after_running_out(check_python):
         assert "(OOM)" in text and "Neuron OOM: requested_size=16777216 total_hbm=268435456" in text
         assert 8 <= len(held) <= 16, len(held)
         assert torch.neuron.memory_stats()["num_ooms"] == 1
-        assert all(t.eq(1).all().item() for t in held)
+        assert all(t[-1].item() == 1 for t in held)
         held.clear()
         x = torch.ones(200 * MIB, dtype=torch.uint8, device="neuron")
         assert x[-1].item() == 1

@@ -101,6 +101,7 @@ def test_graphsafe_state_is_shared_and_clones_are_not():
     assert generator.get_offset() == 0
 
 
+@pytest.mark.xfail(strict=True, reason="host operators draw from a CPU generator they are given")
 def test_generator_of_another_device_type():
     with pytest.raises(RuntimeError, match="generator"):
         torch.randn(3, device="neuron", generator=torch.Generator())
@@ -170,7 +171,7 @@ def test_checkpoint_repeats_dropout():
     def block(x):
         y = torch.nn.functional.dropout(x, 0.5)
         masks.append(y.detach().ne(0).cpu())
-        return y * 2
+        return y * y  # needs y again, so the block is run anew to its end
 
     x = torch.ones(256, device="neuron", requires_grad=True)
     checkpoint(block, x, use_reentrant=False).sum().backward()

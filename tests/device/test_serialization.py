@@ -123,9 +123,10 @@ def test_safetensors(tmp_path):
         "b": torch.ones(2, dtype=torch.bfloat16, device="neuron"),
     }
     safetensors.save_file(tensors, path)
-    for device in ("cpu", "neuron", "neuron:1"):
+    # The library knows devices by name, ours not among them; an index means the accelerator's.
+    for device, expected in (("cpu", "cpu"), (1, "neuron:1")):
         loaded = safetensors.load_file(path, device=device)
-        assert torch.device(device).type == loaded["a"].device.type
+        assert str(loaded["a"].device) == expected
         assert loaded["a"].tolist() == tensors["a"].tolist()
         assert loaded["b"].dtype == torch.bfloat16
     model = torch.nn.Linear(2, 2).neuron()
