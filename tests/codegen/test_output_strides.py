@@ -2,7 +2,7 @@
 """Structured kernels write outputs of any strides, and read inputs of any strides.
 
 Several of PyTorch's CPU kernels write a given output as if it were contiguous; the operator table
-marks them `contiguous_out`. The reference is the CPU kernel on contiguous inputs, allocating its outputs.
+marks them `contiguous_out`. The reference: the CPU kernel on contiguous inputs, its own outputs.
 """
 
 from __future__ import annotations
