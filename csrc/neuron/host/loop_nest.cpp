@@ -2,6 +2,7 @@
 #include "neuron/host/loop_nest.h"
 
 #include "neuron/base/error.h"
+#include "neuron/host/loop_nest_analysis.h"
 
 namespace neuron {
 namespace {
@@ -37,6 +38,7 @@ class Verifier {
       has_effect |= op_class(nest_.nodes[n].op) == NestOpClass::kEffect;
     }
     if (!has_effect) fail("the nest stores nothing");
+    if (message_.empty()) check_structure();
     return message_;
   }
 
@@ -249,6 +251,26 @@ class Verifier {
       require(id, nest_.schedule == Schedule::kSequential, "needs schedule sequential");
     if (n.op != NestOp::kStore && n.dtype == DType::kBool)
       require(id, n.op != NestOp::kStoreMul, "does not take i1");
+  }
+
+  // What needs to know over which dims values vary.
+  void check_structure() {
+    NestAnalysis analysis(nest_);
+    bool two_phases = nest_.schedule == Schedule::kSplit || nest_.schedule == Schedule::kColumn;
+    if (two_phases && analysis.passes() > 1)
+      return fail(std::string(neuron::name(nest_.schedule)) +
+                  " allows one pass over the rows, this nest needs " +
+                  std::to_string(analysis.passes()));
+    for (size_t n = 0; n < nest_.nodes.size(); ++n) {
+      const NestNode& node = nest_.nodes[n];
+      if (node.op != NestOp::kStore || node.args[1] != kNoNode) continue;
+      if (nest_.schedule == Schedule::kSequential) continue;  // the last row stays
+      for (int d = 0; d < nest_.rank(); ++d)
+        if (nest_.operands[node.attr].strides[d] == Stride::kZero &&
+            analysis.varies(node.args[0], d))
+          return fail_node(static_cast<NodeId>(n), "the value varies over dim " + std::to_string(d) +
+                                                       ", along which the operand has stride 0");
+    }
   }
 
   const LoopNest& nest_;

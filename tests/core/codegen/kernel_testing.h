@@ -41,6 +41,20 @@ inline std::vector<std::string> feature_levels() {
   return levels;
 }
 
+// Gives all NaNs one pattern: their sign and payload are not specified.
+inline void canonicalize_nans(DType t, void* data, size_t bytes) {
+  for (size_t at = 0; is_floating(t) && at + element_size(t) <= bytes; at += element_size(t)) {
+    char* place = static_cast<char*>(data) + at;
+    uint64_t bits = 0;
+    std::memcpy(&bits, place, element_size(t));
+    double value = t == kF64   ? std::bit_cast<double>(bits)
+                   : t == kF32 ? std::bit_cast<float>(static_cast<uint32_t>(bits))
+                   : t == kF16 ? f16_to_float(static_cast<uint16_t>(bits))
+                               : bf16_to_float(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) std::memset(place, 0xff, element_size(t));
+  }
+}
+
 // One nest, compiled for all levels.
 class TestKernel {
  public:
@@ -89,6 +103,9 @@ class TestKernel {
       for (size_t k = 0; k < arguments.size(); ++k)
         std::memcpy(arguments[k].data, before[k].data(), arguments[k].bytes);
       run_one(*objects_[level]);
+      bool by_operand = arguments.size() == nest_.operands.size();
+      for (size_t k = 0; by_operand && k < arguments.size(); ++k)
+        canonicalize_nans(nest_.operands[k].dtype, arguments[k].data, arguments[k].bytes);
       for (size_t k = 0; k < arguments.size(); ++k) {
         if (level == 0) {
           first.emplace_back(static_cast<char*>(arguments[k].data), arguments[k].bytes);

@@ -52,7 +52,7 @@ inline const Function kFunctions[] = {
     {NestOp::kErfc, 0.51, [](float x) { return std::erfc(static_cast<long double>(x)); }},
     {NestOp::kErfinv, 0.51, [](float x) { return static_cast<long double>(kernel_erfinv(x)); }},
     {NestOp::kSqrt, 0.5, [](float x) { return std::sqrt(static_cast<long double>(x)); }},
-    {NestOp::kRsqrt, 1.01,
+    {NestOp::kRsqrt, 1.5,
      [](float x) { return 1 / std::sqrt(static_cast<long double>(x)); }},
 };
 

@@ -32,8 +32,6 @@ Value* MathEmitter::trigonometric(NestOp op, Value* x32) {
   Value* r = v_.fma(n, v_.f64(x, -kHalfPiHigh), x);
   r = v_.fma(n, v_.f64(x, -kHalfPiLow), r);
   Value* quadrant = v_.to_int_bits(t);
-  // -0 must stay: fma(-0, c, magic) loses nothing else.
-  r = b_.CreateSelect(b_.CreateFCmpOEQ(n, v_.f64(x, 0.0)), x, r);
 
   Value* large = b_.CreateFCmpUGE(v_.abs(x32), v_.f32(x32, kLargeArgument));
   Value* any = large->getType()->isVectorTy() ? b_.CreateOrReduce(large) : large;
@@ -57,18 +55,23 @@ Value* MathEmitter::trigonometric(NestOp op, Value* x32) {
   q_phi->addIncoming(quadrant, before);
   q_phi->addIncoming(quadrant_mixed, rare_end);
 
+  // The polynomials lose the sign of a zero.
+  auto keep_zero = [&](Value* result) {
+    return b_.CreateSelect(b_.CreateFCmpOEQ(x32, v_.f32(x32, 0.0f)), x32, result);
+  };
   WideSinCos sc = sin_cos(r_phi, q_phi);
   Value* odd = b_.CreateICmpNE(b_.CreateAnd(sc.quadrant, v_.i64(sc.quadrant, 1)),
                                v_.i64(sc.quadrant, 0));
   if (op == NestOp::kTan) {
     Value* top = b_.CreateSelect(odd, b_.CreateFNeg(sc.cos), sc.sin);
-    return narrow(b_.CreateFDiv(top, b_.CreateSelect(odd, sc.sin, sc.cos)));
+    return keep_zero(narrow(b_.CreateFDiv(top, b_.CreateSelect(odd, sc.sin, sc.cos))));
   }
   bool is_sin = op == NestOp::kSin;
   Value* value = is_sin ? b_.CreateSelect(odd, sc.cos, sc.sin) : b_.CreateSelect(odd, sc.sin, sc.cos);
   Value* turn = is_sin ? sc.quadrant : b_.CreateAdd(sc.quadrant, v_.i64(sc.quadrant, 1));
   Value* flip = b_.CreateShl(b_.CreateAnd(turn, v_.i64(turn, 2)), v_.i64(turn, 62));
-  return narrow(v_.to_float_bits(b_.CreateXor(v_.to_int_bits(value), flip)));
+  Value* r32 = narrow(v_.to_float_bits(b_.CreateXor(v_.to_int_bits(value), flip)));
+  return is_sin ? keep_zero(r32) : r32;
 }
 
 void MathEmitter::reduce_large(Value* x32, Value** r, Value** quadrant) {

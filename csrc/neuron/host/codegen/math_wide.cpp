@@ -16,7 +16,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLn2High = 0x1.62e42fefap-1;  // 35 bits
-constexpr double kLn2Low = 0x1.cf79abc9e3b39p-36;
+constexpr double kLn2Low = 0x1.cf79abc9e3b39p-40;
 constexpr double kLog2E = 0x1.71547652b82fep0;
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 constexpr double kLog10E = 0x1.bcb7b1526e50ep-2;
