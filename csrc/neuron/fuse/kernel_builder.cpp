@@ -32,7 +32,7 @@ class KernelBuilder {
     for (const Member& m : group_.members) add_member(m, &b);
     std::vector<OperandPlan> outputs;
     for (const Member& m : group_.members) add_outputs(m, &b, &outputs);
-    if (outputs.empty()) return std::move(plan_);
+    if (outputs.empty()) return {};
     drop_unused_inputs(b);
     plan_.inputs = plan_.operands.size();
     plan_.operands.insert(plan_.operands.end(), outputs.begin(), outputs.end());
