@@ -40,6 +40,11 @@ void set_device(int device) {
   set_current_device(static_cast<c10::DeviceIndex>(device));
 }
 
+void initialize() {
+  check_not_forked();
+  Runtime::instance().device(current_device());
+}
+
 int priority_of(int device, int64_t id) {
   return Runtime::instance().device(device).stream(id).priority();
 }
@@ -72,7 +77,7 @@ void add_device_bindings(py::module_& m) {
   define(m, "device_count", +[] { return static_cast<int>(device_count()); });
   define(m, "is_initialized", +[] { return Runtime::initialized(); });
   define(m, "is_in_bad_fork", +[] { return in_forked_child(); });
-  define(m, "initialize", +[] { Runtime::instance().device(current_device()); });
+  define(m, "initialize", &initialize);
   define(m, "device_properties", &properties);
   define(m, "current_device", +[] { return static_cast<int>(current_device()); });
   define(m, "set_device", &set_device);

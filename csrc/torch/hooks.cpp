@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "neuron/base/process.h"
 #include "torch/allocator.h"
 #include "torch/current.h"
 #include "torch/errors.h"
@@ -20,7 +21,10 @@ struct NeuronHooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return device_count() > 0; }
   void init() const override {
-    guarded([] { Runtime::instance().device(current_device()); });
+    guarded([] {
+      check_not_forked();
+      Runtime::instance().device(current_device());
+    });
   }
   // The virtual cores share one context, the process's runtime.
   bool hasPrimaryContext(c10::DeviceIndex index) const override {

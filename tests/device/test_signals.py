@@ -3,6 +3,9 @@
 
 import time
 
+# One thread, so that the queued products take seconds on any machine.
+SLOW = {"TORCH_NEURONX_NUM_THREADS": "1"}
+
 
 def test_interrupt_ends_a_wait(check_python):
     started = time.perf_counter()
@@ -11,7 +14,7 @@ def test_interrupt_ends_a_wait(check_python):
         import os, signal, threading, time, torch
         x = torch.full((2048, 2048), 1e-4, device="neuron")
         torch.neuron.synchronize()
-        for _ in range(40):
+        for _ in range(12):
             y = x @ x
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         begin = time.perf_counter()
@@ -24,7 +27,8 @@ def test_interrupt_ends_a_wait(check_python):
         # The queue is intact: the same wait succeeds afterwards.
         torch.neuron.synchronize()
         print(torch.ones(2, device="neuron").tolist())
-        """
+        """,
+        **SLOW,
     )
     assert out.splitlines() == ["interrupted True True", "[1.0, 1.0]"]
     assert time.perf_counter() - started < 100
@@ -36,7 +40,7 @@ def test_interrupt_ends_a_read(check_python):
         import os, signal, threading, torch
         x = torch.full((2048, 2048), 1e-4, device="neuron")
         torch.neuron.synchronize()
-        for _ in range(40):
+        for _ in range(12):
             y = x @ x
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
@@ -44,7 +48,8 @@ def test_interrupt_ends_a_read(check_python):
             print("not interrupted")
         except KeyboardInterrupt:
             print("interrupted")
-        """
+        """,
+        **SLOW,
     )
     assert out.strip() == "interrupted"
 
@@ -57,12 +62,13 @@ def test_handler_runs_and_the_wait_goes_on(check_python):
         signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
         x = torch.full((2048, 2048), 1e-4, device="neuron")
         torch.neuron.synchronize()
-        for _ in range(20):
+        for _ in range(6):
             y = x @ x
         threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
         torch.neuron.synchronize()
         print(calls, torch.neuron.current_stream().query())
-        """
+        """,
+        **SLOW,
     )
     assert out.strip() == "[1] True"
 
@@ -73,7 +79,7 @@ def test_other_threads_run_while_one_waits(check_python):
         import threading, torch
         x = torch.full((2048, 2048), 1e-4, device="neuron")
         torch.neuron.synchronize()
-        for _ in range(10):
+        for _ in range(4):
             y = x @ x
         ticks, done = [], threading.Event()
         def tick():
@@ -87,6 +93,7 @@ def test_other_threads_run_while_one_waits(check_python):
         done.set()
         thread.join()
         print(during > 10)
-        """
+        """,
+        **SLOW,
     )
     assert out.strip() == "True"
