@@ -118,7 +118,7 @@ def step_time_chart(comparison: Comparison) -> str:
         _start_at_zero(axes)
         axes.set_xlabel("step")
         axes.set_ylabel("milliseconds a step")
-        axes.legend(loc="lower right")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2)
 
     return _svg(draw, "Step times after the first step", (4.7, 2.3))
 
