@@ -115,7 +115,7 @@ inline std::optional<at::Tensor> optional(const at::Tensor& operand) {
   return operand.defined() ? std::optional(operand) : std::nullopt;
 }
 
-// An output for a CPU kernel that writes as if outputs were contiguous: the operand itself if it is,
+// An output for a CPU kernel that writes as if it were contiguous: the operand itself if it is,
 // else a temporary that `store` copies back.
 class ContiguousOutput {
  public:

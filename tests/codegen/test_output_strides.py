@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Structured kernels write outputs of any strides, and read inputs of any strides.
 
-Several of PyTorch's CPU kernels write a given output as if it were contiguous; the operator table
-marks them `contiguous_out`. The reference: the CPU kernel on contiguous inputs, its own outputs.
+Several of PyTorch's CPU kernels take tensors for contiguous that are not; the operator table marks
+them `contiguous`. The reference: the CPU kernel on contiguous inputs, its own outputs.
 """
 
 from __future__ import annotations

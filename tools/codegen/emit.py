@@ -175,8 +175,7 @@ def _body_arguments(operator: Operator, types: dict[str, str]) -> tuple[list[str
     captures: list[str] = []
     expressions: dict[str, str] = {}
     for index, output in enumerate(operator.outputs):
-        contiguous = operator.entry.contiguous_out
-        expressions[output.name] = f"result{index}.get()" if contiguous else f"writable(t[{index}])"
+        expressions[output.name] = f"writable(t[{index}])"
     index = len(operator.outputs)
     for argument in operator.inputs:
         name, type_ = argument.name, types[argument.name]
@@ -213,15 +212,17 @@ def _shares_output(operator: Operator, argument: Argument) -> bool:
 
 
 def _body(operator: Operator, expressions: dict[str, str]) -> list[str]:
-    statements = _compute(operator, expressions)
-    if operator.entry.contiguous_out:
-        results = range(len(operator.outputs))
-        statements = [
-            *(f"ContiguousOutput result{i}(t[{i}]);" for i in results),
-            *statements,
-            *(f"result{i}.store();" for i in results),
-        ]
-    return statements
+    if not operator.entry.contiguous:
+        return _compute(operator, expressions)
+    outputs = [a.name for a in operator.outputs]
+    inputs = [a.name for a in operator.tensors if not a.type.is_nullable()]
+    names = {**{o: f"{o}.get()" for o in outputs}, **{i: i for i in inputs}}
+    return [
+        *(f"ContiguousOutput {o}(t[{k}]);" for k, o in enumerate(outputs)),
+        *(f"const at::Tensor {i} = {expressions[i]}.contiguous();" for i in inputs),
+        *_compute(operator, {**expressions, **names}),
+        *(f"{o}.store();" for o in outputs),
+    ]
 
 
 def _compute(operator: Operator, expressions: dict[str, str]) -> list[str]:

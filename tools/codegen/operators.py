@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "csrc" / "torch" / "ops.yaml"
 
 SPLITS = ("none", "pointwise", "rows")
-ENTRY_KEYS = {"split", "when", "whole", "contiguous_out", "body", "skip"}
+ENTRY_KEYS = {"split", "when", "whole", "contiguous", "body", "skip"}
 
 
 class TableError(Exception):
@@ -43,7 +43,7 @@ class Entry:
     split: str | None = None  # None: by PyTorch's tag
     when: str | None = None
     whole: dict[str, str | None] = field(default_factory=dict)  # operand -> condition
-    contiguous_out: bool = False
+    contiguous: bool = False
     body: str | None = None
     skip: str | None = None
 
@@ -104,7 +104,7 @@ def _read_entry(name: str, row: dict) -> Entry:
         split=split,
         when=row.get("when"),
         whole=whole,
-        contiguous_out=row.get("contiguous_out", False),
+        contiguous=row.get("contiguous", False),
         body=row.get("body"),
         skip=row.get("skip"),
     )
@@ -158,6 +158,8 @@ def _check(operator: Operator) -> None:
     unknown = set(operator.entry.whole) - tensors
     if unknown:
         raise TableError(f"{operator.name}: 'whole' names no tensor: {sorted(unknown)}")
+    if operator.entry.contiguous and any(is_tensor_list(a) for a in operator.tensors):
+        raise TableError(f"{operator.name}: 'contiguous' does not take tensor lists")
     known = {a.name for a in (*operator.inputs, *operator.outputs)}
     for name in re.findall(r"\$(\w+)", operator.entry.body or ""):
         if name not in known:
