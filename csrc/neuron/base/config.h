@@ -32,9 +32,10 @@ namespace neuron {
   X(launch_blocking, bool, "NEURON_LAUNCH_BLOCKING", false,                                         \
     "Every operation runs to its end before its call returns")                                      \
   X(eager_mode, std::string, "TORCH_NEURONX_EAGER_MODE", "adaptive",                                \
-    "`adaptive`: windows of operations are fused; `strict`: every operation alone")                 \
+    "Lowered operators: `adaptive` fuses windows of operations, `strict` runs each alone. No "      \
+    "PyTorch operator is recorded in lowered form yet")                                                             \
   X(fallback, std::string, "TORCH_NEURONX_FALLBACK", "allow",                                       \
-    "What an operator without a lowering does: `allow` runs it on the host, `warn` warns once per " \
+    "What an operator without a kernel does: `allow` runs it on the host, `warn` warns once per "    \
     "operator as well, `error` raises")                                                             \
   X(enable_stack_trace, bool, "TORCH_NEURONX_ENABLE_STACK_TRACE", true,                             \
     "Keep the user's source line of every operation for errors and reports")                        \
@@ -50,19 +51,9 @@ namespace neuron {
   X(cache_max_mb, int64_t, "TORCH_NEURONX_CACHE_MAX_SIZE_MB", 1024,                                 \
     "Size limit of the persistent kernel cache in MiB; least recently used entries go first")       \
   X(compile_workers, int64_t, "TORCH_NEURONX_COMPILE_WORKERS", 0,                                   \
-    "Background compile threads; 0: one, or four under an emulated compiler")                       \
-  X(emulate_compile_ms, std::string, "TORCH_NEURONX_EMULATE_COMPILE_MS", "",                        \
-    "`BASE,PER_OP`: delay every compile as a slow compiler would, in milliseconds")                 \
-  X(emulate_launch_us, double, "TORCH_NEURONX_EMULATE_LAUNCH_US", 0.0,                              \
-    "Delay every launch by this many microseconds")                                                 \
-  X(warn_unsupported_dtypes, bool, "TORCH_NEURONX_WARN_UNSUPPORTED_DTYPES", false,                  \
-    "Warn once for each data type that Trainium hardware would not compute natively")               \
-  X(dump_dir, std::string, "TORCH_NEURONX_DUMP_DIR", "",                                            \
-    "Directory for IR text, plans and kernels")                                                     \
+    "Background compile threads; 0: one")                                                           \
   X(log_level, std::string, "TORCH_NEURONX_LOG_LEVEL", "warning",                                   \
-    "`debug`, `info`, `warning` or `error` (or 0 - 3)")                                             \
-  X(log_file, std::string, "TORCH_NEURONX_LOG_FILE", "",                                            \
-    "File that receives log lines; empty: standard error")                                          \
+    "`debug` adds the traceback when the package cannot be loaded")                                \
   X(xdg_cache_home, std::string, "XDG_CACHE_HOME", "",                                              \
     "Base of the default of TORCH_NEURONX_NEFF_CACHE_DIR")                                          \
   X(home, std::string, "HOME", "",                                                                  \
