@@ -39,7 +39,7 @@ void record_index_select(const Tensor& out, const Tensor& self, int64_t dim, con
   call.read(self);
   call.read(index);
   call.record(Split::kNone, [dim](const Tensor* t) {
-    if (dim != 0 || t[2].dim() == 0 || !t[0].is_contiguous()) {
+    if (dim != 0 || t[1].dim() == 0 || t[2].dim() == 0 || !t[0].is_contiguous()) {
       at::cpu::index_select_out(out_of(t[0]), t[1], dim, t[2]);
       return;
     }

@@ -33,7 +33,7 @@ def test_attention(same, shape, causal):
     )
 
 
-@pytest.mark.parametrize("s, kv, causal", itertools.product([5, 40], [3, 70], [False, True]))
+@pytest.mark.parametrize("s, kv, causal", list(itertools.product([5, 40], [3, 70], [False, True])))
 def test_attention_lengths_differ(same, s, kv, causal):
     same(
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=0.3),

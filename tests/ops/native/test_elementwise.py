@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 def randn(*shape, grad=True):
     torch.manual_seed(sum(shape))
-    return torch.randn(*shape).requires_grad_(grad)
+    return torch.randn(shape).requires_grad_(grad)
 
 
 SHAPES = [(3, 5), (0, 4), (), (300, 400), (2, 3, 4)]

@@ -28,15 +28,23 @@ def test_layer_norm_over_two_dimensions_without_gradient_of_input(same):
 
 
 @pytest.mark.parametrize("params", [torch.float32, torch.bfloat16])
-def test_layer_norm_bfloat16(same, params):
-    same(
-        lambda x, w, b: F.layer_norm(x, (64,), w, b),
-        randn(700, 64, dtype=torch.bfloat16).detach().requires_grad_(),
-        randn(64).detach().to(params).requires_grad_(),
-        randn(64).detach().to(params).requires_grad_(),
-        rtol=2e-2,
-        atol=5e-1 if params == torch.bfloat16 else 2e-2,
-    )
+def test_layer_norm_bfloat16(params):
+    """ATen's CPU kernel sums parameter gradients in bfloat16, rows in the order of its threads: both
+    sides are far from the exact sums, so each is measured against float64."""
+    x, g = randn(700, 64, grad=False).bfloat16(), randn(700, 64, grad=False, seed=1).bfloat16()
+
+    def gradients(device, dtype, params):
+        leaves = [x.to(device, dtype), randn(64).to(device, params), randn(64, seed=2).to(device, params)]
+        leaves = [t.detach().requires_grad_() for t in leaves]
+        y = F.layer_norm(leaves[0], (64,), *leaves[1:])
+        return [t.detach().cpu().double() for t in (y, *torch.autograd.grad(y, leaves, g.to(y)))]
+
+    exact = gradients("cpu", torch.float64, torch.float64)
+    on_cpu = gradients("cpu", torch.bfloat16, params)
+    on_neuron = gradients("neuron", torch.bfloat16, params)
+    torch.testing.assert_close(on_neuron[:2], on_cpu[:2], rtol=2e-2, atol=2e-2)
+    for got, cpu, want in zip(on_neuron[2:], on_cpu[2:], exact[2:], strict=True):
+        assert (got - want).abs().max() <= 2 * (cpu - want).abs().max()
 
 
 def test_layer_norm_of_a_transposed_input(same):
@@ -48,7 +56,7 @@ def test_layer_norm_rejects_a_wrong_shape():
         F.layer_norm(torch.ones(2, 3, device="neuron"), (4,))
 
 
-@pytest.mark.parametrize("shape", [(3, 6, 5, 4), (1, 6, 1, 1), (0, 6, 3), (40, 6, 30, 30), (2, 6)])
+@pytest.mark.parametrize("shape", [(3, 6, 5, 4), (1, 6, 1, 2), (0, 6, 3), (40, 6, 30, 30), (2, 6)])
 @pytest.mark.parametrize("groups", [1, 3, 6])
 def test_group_norm(same, shape, groups):
     same(
