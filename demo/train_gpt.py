@@ -31,7 +31,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         "--data", metavar="FILE", help="UTF-8 text to train on (default: Python's standard library)"
     )
     parser.add_argument(
-        "--steps", type=_positive, default=1000, metavar="N", help="training steps (default: 1000)"
+        "--steps", type=_positive, default=1200, metavar="N", help="training steps (default: 1200)"
     )
     parser.add_argument(
         "--device", metavar="NAME", help="where to train (default: the current accelerator)"

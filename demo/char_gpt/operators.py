@@ -19,19 +19,19 @@ class OperatorUse:
 def operators_of(work: Callable[[], object], device: torch.device) -> list[OperatorUse]:
     """Runs `work` and returns the operators it called on `device`, the most frequent first."""
     if device.type == "neuron":
-        uses = _tracked_by_backend(work)
+        uses = _tracked_by_backend(work, device)
     else:
         uses = _seen_by_dispatcher(work, device)
     return sorted(uses, key=lambda use: (-use.calls, use.name))
 
 
-def _tracked_by_backend(work: Callable[[], object]) -> list[OperatorUse]:
+def _tracked_by_backend(work: Callable[[], object], device: torch.device) -> list[OperatorUse]:
     import torch_neuronx
 
-    torch.accelerator.synchronize()
+    torch.accelerator.synchronize(device)
     torch_neuronx.clear_op_tracking()
     work()
-    torch.accelerator.synchronize()
+    torch.accelerator.synchronize(device)
     fallbacks = torch_neuronx.get_fallback_ops()
     uses = []
     for name, calls in torch_neuronx.get_executed_ops().items():
