@@ -4,9 +4,9 @@
 //
 //   ulp LIBRARY [STEP] [FUNCTION...]
 //
-// LIBRARY is libneuron_codegen.so. One-argument float32 functions run over every STEP-th bit pattern
-// (default 1: all 2^32, some minutes a function on one core; a prime such as 997 gives a sample).
-// Exit status 1 if a bound of docs/numerics.md is exceeded, or a special value is wrong.
+// LIBRARY is libneuron_codegen.so. One-argument float32 functions run over every STEP-th bit
+// pattern (default 1: all 2^32, some minutes a function on one core; a prime such as 997 gives a
+// sample). Exit status 1 if a bound of docs/numerics.md is exceeded, or a special value is wrong.
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -75,8 +75,8 @@ int main(int argc, char** argv) {
     for (int a = 3; a < argc; ++a) wanted |= std::strcmp(argv[a], name(f.op)) == 0;
     if (!wanted) continue;
     Row row = check(f, step);
-    std::printf("| %s | %.3f | %.9g | %.2f | %llu | %llu", name(f.op), row.worst, row.worst_at, f.bound,
-                static_cast<unsigned long long>(row.checked),
+    std::printf("| %s | %.3f | %.9g | %.2f | %llu | %llu", name(f.op), row.worst, row.worst_at,
+                f.bound, static_cast<unsigned long long>(row.checked),
                 static_cast<unsigned long long>(row.special_errors));
     if (row.special_errors > 0) std::printf(" (first %.9g)", row.special_at);
     std::printf(" |\n");

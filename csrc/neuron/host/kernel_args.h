@@ -5,8 +5,8 @@
 //
 // A kernel has one or two entries of type KernelEntry. An entry computes the work items
 // [begin, end) of its phase; items are independent, so any split among threads gives the same bits.
-// kSplit and kColumn have a second phase that combines the partial results of the first, which lie in
-// `scratch`; it must start after the first has finished.
+// kSplit and kColumn have a second phase that combines the partial results of the first, which lie
+// in `scratch`; it must start after the first has finished.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ enum KernelStatus : uint32_t {
 };
 
 // Sizes that results depend on; changing one changes bits.
-constexpr int kLanes = 16;                   // logical vector width
-constexpr int kAccumulators = 4;             // per reduction, used in turn
-constexpr int64_t kRowChunk = 4096;          // elements of a row reduced before folding (kRow, kSplit)
-constexpr int64_t kColumnChunk = 128;        // rows reduced before folding (kColumn, kSequential)
+constexpr int kLanes = 16;             // logical vector width
+constexpr int kAccumulators = 4;       // per reduction, used in turn
+constexpr int64_t kRowChunk = 4096;    // elements of a row reduced before folding (kRow, kSplit)
+constexpr int64_t kColumnChunk = 128;  // rows reduced before folding (kColumn, kSequential)
 // Sizes that only shape the work.
 constexpr int64_t kColumnBlock = 1024;       // columns of one kColumn work item
 constexpr int64_t kSequentialBlock = 64;     // columns of one kSequential work item

@@ -18,8 +18,8 @@
 // Thread-safe. Kernels live as long as the cache; `instance()` is never destroyed.
 //
 //   Kernel& k = KernelCache::instance().find(nest);       // shipped or stored: ready at once
-//   if (k.object() == nullptr) KernelCache::instance().request(k);   // run single-op kernels so long
-//   launch(KernelCache::instance().require(k), k.analysis(), operands);
+//   if (k.object() == nullptr) KernelCache::instance().request(k);   // run single-op kernels so
+//   long launch(KernelCache::instance().require(k), k.analysis(), operands);
 #pragma once
 
 #include <atomic>
@@ -68,8 +68,8 @@ class KernelCache {
   using Compile = std::function<std::string(std::string_view text, const std::string& features)>;
 
   struct Options {
-    std::string build_id;   // of what `compile` makes
-    std::string features;   // target features, part of every key
+    std::string build_id;  // of what `compile` makes
+    std::string features;  // target features, part of every key
     int workers = 1;
     Compile compile;
     std::unique_ptr<DiskStore> shipped;  // may be null
@@ -119,7 +119,7 @@ class KernelCache {
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;  // guarded, by canonical text
   std::deque<Kernel*> queue_;                                         // guarded
   std::vector<std::thread> workers_;                                  // guarded
-  size_t active_ = 0;     // guarded: background compiles that run
+  size_t active_ = 0;      // guarded: background compiles that run
   bool stopping_ = false;  // guarded
 };
 

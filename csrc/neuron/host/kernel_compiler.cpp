@@ -13,8 +13,7 @@
 
 namespace neuron {
 
-const char* const kFeaturesAvx2 =
-    "+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe";
+const char* const kFeaturesAvx2 = "+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe";
 const char* const kFeaturesAvx512 =
     "+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,"
     "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl";
@@ -119,7 +118,8 @@ void KernelCompiler::load() {
   if (path_.empty()) path_ = own_directory() + kLibraryName;
   void* library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    throw Error(ErrorCode::kExecution, std::string("the code generator cannot be loaded: ") + dlerror());
+    throw Error(ErrorCode::kExecution,
+                std::string("the code generator cannot be loaded: ") + dlerror());
   auto api = reinterpret_cast<decltype(&neuron_codegen_api)>(dlsym(library, "neuron_codegen_api"));
   if (api == nullptr || api() != NEURON_CODEGEN_API)
     throw Error(ErrorCode::kExecution, path_ + " belongs to another version of this package");

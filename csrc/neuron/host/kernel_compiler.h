@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelCompiler: the core's side of libneuron_codegen.so. The library is loaded on the first compile
-// and stays loaded; it lies beside the binary that holds this code. Thread-safe.
+// KernelCompiler: the core's side of libneuron_codegen.so. The library is loaded on the first
+// compile and stays loaded; it lies beside the binary that holds this code. Thread-safe.
 //
 //   std::string elf = KernelCompiler::instance().compile(to_text(nest), host_features());
 #pragma once
@@ -29,8 +29,8 @@ class KernelCompiler {
   // missing or does not fit.
   std::string compile(std::string_view text, const std::string& features, uint32_t flags = 0);
 
-  // Identifies the generator's code: part of the key of everything that it made. Read from the file,
-  // without loading it. Empty if there is no library.
+  // Identifies the generator's code: part of the key of everything that it made. Read from the
+  // file, without loading it. Empty if there is no library.
   std::string build_id();
 
   // Where the library lies, with a slash at the end.
@@ -43,8 +43,8 @@ class KernelCompiler {
   void load();  // mutex_ held
 
   std::mutex mutex_;
-  std::string path_;      // guarded by mutex_
-  std::string build_id_;  // guarded by mutex_
+  std::string path_;                                     // guarded by mutex_
+  std::string build_id_;                                 // guarded by mutex_
   decltype(&neuron_codegen_compile) compile_ = nullptr;  // guarded by mutex_, then constant
   decltype(&neuron_codegen_free) free_ = nullptr;        // as compile_
 };

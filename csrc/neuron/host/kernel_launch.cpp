@@ -45,8 +45,8 @@ thread_local Scratch shared_scratch;
 void check_count(const char* what, size_t given, size_t expected) {
   if (given != expected)
     throw Error(ErrorCode::kInvalidArgument, std::string("kernel launch: ") +
-                                                 std::to_string(given) + " " + what + ", expected " +
-                                                 std::to_string(expected));
+                                                 std::to_string(given) + " " + what +
+                                                 ", expected " + std::to_string(expected));
 }
 
 void run_phase(KernelEntry entry, const KernelArgs& args, int64_t items, int64_t cost,

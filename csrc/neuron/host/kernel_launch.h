@@ -18,20 +18,21 @@ namespace neuron {
 
 // Arguments of one launch, laid out as in KernelArgs; arrays are only read during the call.
 struct KernelOperands {
-  std::span<void* const> pointers;            // [operands]
-  std::span<const int64_t> extents;           // [rank]
-  std::span<const int64_t> strides;           // [operands x rank], in elements
-  std::span<const int64_t> index_strides{};   // [operands], empty if no load or store has an offset
-  std::span<const uint64_t> scalars{};        // [scalars], bits in the low bytes
+  std::span<void* const> pointers;           // [operands]
+  std::span<const int64_t> extents;          // [rank]
+  std::span<const int64_t> strides;          // [operands x rank], in elements
+  std::span<const int64_t> index_strides{};  // [operands], empty if no load or store has an offset
+  std::span<const uint64_t> scalars{};       // [scalars], bits in the low bytes
 };
 
 // Runs all phases and returns when they are done. Throws kInvalidArgument for a wrong number of
-// arguments, kExecution for an index out of range or an integer division by zero (all other elements
-// are computed then). Thread-safe; uses the pool of IntraOpPool::instance().
-void launch(const KernelObject& object, const NestAnalysis& analysis, const KernelOperands& operands);
+// arguments, kExecution for an index out of range or an integer division by zero (all other
+// elements are computed then). Thread-safe; uses the pool of IntraOpPool::instance().
+void launch(const KernelObject& object, const NestAnalysis& analysis,
+            const KernelOperands& operands);
 
-// kHorizontal: `operands` holds pointers [items x operands], extents [items] (elements), and scalars
-// [items x scalars]; strides are not used.
+// kHorizontal: `operands` holds pointers [items x operands], extents [items] (elements), and
+// scalars [items x scalars]; strides are not used.
 void launch_horizontal(const KernelObject& object, const NestAnalysis& analysis,
                        const KernelOperands& operands);
 

@@ -3,9 +3,9 @@
 // KernelObject: the machine code of one compiled loop nest, linked into this process.
 //
 // Reads the relocatable ELF object that the code generator writes, copies its sections into one
-// mapping, resolves relocations, and makes the mapping executable and read-only. Needs no LLVM, so a
-// process that finds its kernels in the store never loads the generator. External symbols are the few
-// libm functions that kernels may call; anything else is an error.
+// mapping, resolves relocations, and makes the mapping executable and read-only. Needs no LLVM, so
+// a process that finds its kernels in the store never loads the generator. External symbols are the
+// few libm functions that kernels may call; anything else is an error.
 //
 // Immutable after construction; entries may run on any number of threads. The code lives as long as
 // the object: keep a shared_ptr while a kernel runs.

@@ -85,17 +85,23 @@ class Verifier {
               "argument " + std::to_string(a) + " has no value");
     }
     switch (op_class(n.op)) {
-      case NestOpClass::kLeaf: return check_leaf(id);
-      case NestOpClass::kUnary: return check_unary(id);
-      case NestOpClass::kBinary: return check_binary(id);
+      case NestOpClass::kLeaf:
+        return check_leaf(id);
+      case NestOpClass::kUnary:
+        return check_unary(id);
+      case NestOpClass::kBinary:
+        return check_binary(id);
       case NestOpClass::kCompare:
         if (!check_arity(id, 2)) return;
         return require(id, n.dtype == DType::kBool && arg_type(id, 0) == arg_type(id, 1),
                        "compares two values of one dtype and gives i1" + arg_text(id));
-      case NestOpClass::kTernary: return check_ternary(id);
+      case NestOpClass::kTernary:
+        return check_ternary(id);
       case NestOpClass::kReduce:
-      case NestOpClass::kScan: return check_over_rows(id);
-      case NestOpClass::kEffect: return check_effect(id);
+      case NestOpClass::kScan:
+        return check_over_rows(id);
+      case NestOpClass::kEffect:
+        return check_effect(id);
     }
   }
 
@@ -162,9 +168,10 @@ class Verifier {
     DType a = arg_type(id, 0);
     if (n.op == NestOp::kCast) return;
     if (n.op == NestOp::kBitcast)
-      return require(id, element_size(a) == element_size(n.dtype) && a != DType::kBool &&
-                             n.dtype != DType::kBool,
-                     "needs equal element sizes, not i1" + arg_text(id));
+      return require(
+          id,
+          element_size(a) == element_size(n.dtype) && a != DType::kBool && n.dtype != DType::kBool,
+          "needs equal element sizes, not i1" + arg_text(id));
     require(id, a == n.dtype, "argument and result have one dtype" + arg_text(id));
     if (n.op == NestOp::kNot)
       require(id, is_integral(a), "takes integers" + arg_text(id));
@@ -213,8 +220,9 @@ class Verifier {
       require(id, a == DType::kBool && b == n.dtype && c == n.dtype,
               "takes i1 and two values of the result's dtype" + arg_text(id));
     if (n.op == NestOp::kFma)
-      require(id, (n.dtype == DType::kFloat32 || n.dtype == DType::kFloat64) && a == n.dtype &&
-                      b == n.dtype && c == n.dtype,
+      require(id,
+              (n.dtype == DType::kFloat32 || n.dtype == DType::kFloat64) && a == n.dtype &&
+                  b == n.dtype && c == n.dtype,
               "takes f32 or f64" + arg_text(id));
     if (n.op == NestOp::kPhilox) {
       require(id, a == DType::kInt64 && b == a && c == a && n.dtype == DType::kInt32,
@@ -268,7 +276,8 @@ class Verifier {
       for (int d = 0; d < nest_.rank(); ++d)
         if (nest_.operands[node.attr].strides[d] == Stride::kZero &&
             analysis.varies(node.args[0], d))
-          return fail_node(static_cast<NodeId>(n), "the value varies over dim " + std::to_string(d) +
+          return fail_node(static_cast<NodeId>(n), "the value varies over dim " +
+                                                       std::to_string(d) +
                                                        ", along which the operand has stride 0");
     }
   }

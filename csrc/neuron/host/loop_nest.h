@@ -2,10 +2,10 @@
 //
 // LoopNest: one kernel of the host target as data, free of concrete sizes.
 //
-// A nest is an iteration space of up to six dims, operands addressed by those dims, and a body in SSA
-// form. Extents, strides, pointers and scalars are run-time arguments (host/kernel_args.h), so one
-// nest serves every shape with the same structure. `to_text` is canonical: equal text means equal
-// kernel, and it is what the kernel store keys.
+// A nest is an iteration space of up to six dims, operands addressed by those dims, and a body in
+// SSA form. Extents, strides, pointers and scalars are run-time arguments (host/kernel_args.h), so
+// one nest serves every shape with the same structure. `to_text` is canonical: equal text means
+// equal kernel, and it is what the kernel store keys.
 //
 // Iteration space. Dims are ordered outermost first: `parallel_rank` parallel dims, then `row_rank`
 // row dims (the dims that reductions and scans run over). Adjacent dims should be collapsed as far
@@ -19,11 +19,11 @@
 //   kSequential  last parallel   a block of columns        any passes; rows are visited in order
 //   kHorizontal  the only dim    chunk of one table item   as kPointwise; rank 1, strides 0 or 1
 //
-// kRow is for softmax, norms and their backward: the row stays in cache between its passes. kSplit is
-// the same reduction for long rows (a full reduction is kSplit with parallel_rank == 0) and gives the
-// same bits as kRow. kColumn reduces over the outer dims of row-major data. kSequential is for scans
-// over outer dims, softmax over outer dims, and scatters whose order must be kept. kHorizontal runs
-// one body over a table of tensors (foreach, fused optimizers).
+// kRow is for softmax, norms and their backward: the row stays in cache between its passes. kSplit
+// is the same reduction for long rows (a full reduction is kSplit with parallel_rank == 0) and
+// gives the same bits as kRow. kColumn reduces over the outer dims of row-major data. kSequential
+// is for scans over outer dims, softmax over outer dims, and scatters whose order must be kept.
+// kHorizontal runs one body over a table of tensors (foreach, fused optimizers).
 //
 // Body. Nodes are in SSA order; a node's arguments have smaller numbers. Which dims a node varies
 // over follows from its operands: a node that does not vary over the row dims is computed once per
@@ -31,11 +31,11 @@
 // are recomputed when cheap and kept in a row buffer otherwise; neither changes bits.
 //
 // Numbers. Every node's result is exactly of its dtype: bf16 and f16 nodes compute in f32 and round
-// (nearest even) at each node. Where PyTorch keeps f32 inside one ATen op (gelu, layer norm), cast up,
-// use f32 nodes, and cast down once. Nothing is contracted or reassociated; reductions follow a tree
-// fixed by the schedule family and the extents of the row dims (docs/numerics.md). To keep that tree
-// independent of fusion, the row dims must be the reducing op's own dims, merged where adjacent in
-// the op's logical shape, and never split or merged because of an operand's strides.
+// (nearest even) at each node. Where PyTorch keeps f32 inside one ATen op (gelu, layer norm), cast
+// up, use f32 nodes, and cast down once. Nothing is contracted or reassociated; reductions follow a
+// tree fixed by the schedule family and the extents of the row dims (docs/numerics.md). To keep
+// that tree independent of fusion, the row dims must be the reducing op's own dims, merged where
+// adjacent in the op's logical shape, and never split or merged because of an operand's strides.
 //
 // A nest is a value: copyable, no global state, thread-compatible.
 //
@@ -68,66 +68,75 @@ enum class Schedule : uint8_t { kPointwise, kRow, kSplit, kColumn, kSequential, 
 enum class Stride : uint8_t { kZero, kUnit, kAny };
 
 // What kind of node an op makes; fixes its arguments.
-enum class NestOpClass : uint8_t { kLeaf, kUnary, kBinary, kCompare, kTernary, kReduce, kScan, kEffect };
+enum class NestOpClass : uint8_t {
+  kLeaf,
+  kUnary,
+  kBinary,
+  kCompare,
+  kTernary,
+  kReduce,
+  kScan,
+  kEffect
+};
 
 // X(enumerator, text, class). Text is part of stored keys: append only, never change a meaning
 // without changing the text.
 // clang-format off
-#define NEURON_NEST_OPS(X)                                                                          \
-  /* leaves */                                                                                      \
-  X(Load, "load", Leaf)          /* operand `attr` [at offset args[0]] [if args[1], else 0] */      \
-  X(Scalar, "scalar", Leaf)      /* run-time scalar `attr` */                                       \
-  X(Constant, "const", Leaf)     /* `bits` of the dtype */                                          \
-  X(Index, "index", Leaf)        /* i64 position in dim `attr` */                                   \
-  X(Extent, "extent", Leaf)      /* i64 extent of dim `attr` */                                     \
-  /* unary: dtype of the argument unless said */                                                    \
-  X(Cast, "cast", Unary)         /* value conversion; float to int truncates, through i32 for the    \
-                                    narrow types; out of range and NaN give the smallest i32, i64;  \
-                                    to i1: not equal to 0 */                                        \
-  X(Bitcast, "bitcast", Unary)   /* same element size */                                            \
-  X(Neg, "neg", Unary) X(Abs, "abs", Unary) X(Sign, "sign", Unary) X(Not, "not", Unary)             \
-  X(Floor, "floor", Unary) X(Ceil, "ceil", Unary) X(Round, "round", Unary)  /* half to even */      \
-  X(Trunc, "trunc", Unary) X(Sqrt, "sqrt", Unary) X(Rsqrt, "rsqrt", Unary)                          \
-  X(Reciprocal, "reciprocal", Unary) X(Exp, "exp", Unary) X(Exp2, "exp2", Unary)                    \
-  X(Expm1, "expm1", Unary) X(Log, "log", Unary) X(Log2, "log2", Unary) X(Log10, "log10", Unary)     \
-  X(Log1p, "log1p", Unary) X(Tanh, "tanh", Unary) X(Sinh, "sinh", Unary) X(Cosh, "cosh", Unary)     \
-  X(Sin, "sin", Unary) X(Cos, "cos", Unary) X(Tan, "tan", Unary) X(Asin, "asin", Unary)             \
-  X(Acos, "acos", Unary) X(Atan, "atan", Unary) X(Asinh, "asinh", Unary) X(Acosh, "acosh", Unary)   \
-  X(Atanh, "atanh", Unary) X(Erf, "erf", Unary) X(Erfc, "erfc", Unary) X(Erfinv, "erfinv", Unary)   \
-  X(Sigmoid, "sigmoid", Unary) X(Lgamma, "lgamma", Unary) X(Digamma, "digamma", Unary)              \
-  /* binary: both arguments and the result have one dtype */                                        \
+#define NEURON_NEST_OPS(X)                                                                         \
+  /* leaves */                                                                                     \
+  X(Load, "load", Leaf)          /* operand `attr` [at offset args[0]] [if args[1], else 0] */     \
+  X(Scalar, "scalar", Leaf)      /* run-time scalar `attr` */                                      \
+  X(Constant, "const", Leaf)     /* `bits` of the dtype */                                         \
+  X(Index, "index", Leaf)        /* i64 position in dim `attr` */                                  \
+  X(Extent, "extent", Leaf)      /* i64 extent of dim `attr` */                                    \
+  /* unary: dtype of the argument unless said */                                                   \
+  X(Cast, "cast", Unary)         /* value conversion; float to int truncates, through i32 for the   \
+                                    narrow types; out of range and NaN give the smallest i32, i64; \
+                                    to i1: not equal to 0 */                                       \
+  X(Bitcast, "bitcast", Unary)   /* same element size */                                           \
+  X(Neg, "neg", Unary) X(Abs, "abs", Unary) X(Sign, "sign", Unary) X(Not, "not", Unary)            \
+  X(Floor, "floor", Unary) X(Ceil, "ceil", Unary) X(Round, "round", Unary)  /* half to even */     \
+  X(Trunc, "trunc", Unary) X(Sqrt, "sqrt", Unary) X(Rsqrt, "rsqrt", Unary)                         \
+  X(Reciprocal, "reciprocal", Unary) X(Exp, "exp", Unary) X(Exp2, "exp2", Unary)                   \
+  X(Expm1, "expm1", Unary) X(Log, "log", Unary) X(Log2, "log2", Unary) X(Log10, "log10", Unary)    \
+  X(Log1p, "log1p", Unary) X(Tanh, "tanh", Unary) X(Sinh, "sinh", Unary) X(Cosh, "cosh", Unary)    \
+  X(Sin, "sin", Unary) X(Cos, "cos", Unary) X(Tan, "tan", Unary) X(Asin, "asin", Unary)            \
+  X(Acos, "acos", Unary) X(Atan, "atan", Unary) X(Asinh, "asinh", Unary) X(Acosh, "acosh", Unary)  \
+  X(Atanh, "atanh", Unary) X(Erf, "erf", Unary) X(Erfc, "erfc", Unary) X(Erfinv, "erfinv", Unary)  \
+  X(Sigmoid, "sigmoid", Unary) X(Lgamma, "lgamma", Unary) X(Digamma, "digamma", Unary)             \
+  /* binary: both arguments and the result have one dtype */                                       \
   X(Add, "add", Binary) X(Sub, "sub", Binary) X(Mul, "mul", Binary)  /* ints wrap, bool: or xor and */\
-  X(Div, "div", Binary)          /* floating only */                                                \
-  X(TruncDiv, "truncdiv", Binary) X(FloorDiv, "floordiv", Binary)  /* int by 0: status, result 0 */ \
-  X(Fmod, "fmod", Binary) X(Remainder, "remainder", Binary)        /* sign of dividend, divisor */  \
-  X(Max, "max", Binary) X(Min, "min", Binary)                      /* NaN wins */                   \
-  X(Fmax, "fmax", Binary) X(Fmin, "fmin", Binary)                  /* NaN loses */                  \
-  X(Pow, "pow", Binary) X(Atan2, "atan2", Binary) X(Copysign, "copysign", Binary)                   \
-  X(Hypot, "hypot", Binary) X(NextAfter, "nextafter", Binary)                                       \
-  X(And, "and", Binary) X(Or, "or", Binary) X(Xor, "xor", Binary)  /* integral */                   \
-  X(Shl, "shl", Binary) X(Shr, "shr", Binary)  /* count out of range: 0, or sign for signed shr */  \
-  X(WrapIndex, "wrapindex", Binary)            /* i64 (index, extent): negative counts from the     \
-                                                  end; out of range sets the status, result 0 */    \
-  /* compare: arguments of one dtype, result i1 */                                                  \
-  X(Eq, "eq", Compare) X(Ne, "ne", Compare) X(Lt, "lt", Compare) X(Le, "le", Compare)               \
-  X(Gt, "gt", Compare) X(Ge, "ge", Compare)                                                         \
-  /* ternary */                                                                                     \
-  X(Select, "select", Ternary)   /* i1, a, b */                                                     \
-  X(Fma, "fma", Ternary)         /* f32, f64: a * b + c, one rounding */                            \
-  X(Philox, "philox", Ternary)   /* i32 random bits: word `attr` (0-3) of Philox4x32-10 with key    \
-                                    args[0], counter (args[1] low, args[2] high), all i64 */        \
+  X(Div, "div", Binary)          /* floating only */                                               \
+  X(TruncDiv, "truncdiv", Binary) X(FloorDiv, "floordiv", Binary)  /* int by 0: status, result 0 */\
+  X(Fmod, "fmod", Binary) X(Remainder, "remainder", Binary)        /* sign of dividend, divisor */ \
+  X(Max, "max", Binary) X(Min, "min", Binary)                      /* NaN wins */                  \
+  X(Fmax, "fmax", Binary) X(Fmin, "fmin", Binary)                  /* NaN loses */                 \
+  X(Pow, "pow", Binary) X(Atan2, "atan2", Binary) X(Copysign, "copysign", Binary)                  \
+  X(Hypot, "hypot", Binary) X(NextAfter, "nextafter", Binary)                                      \
+  X(And, "and", Binary) X(Or, "or", Binary) X(Xor, "xor", Binary)  /* integral */                  \
+  X(Shl, "shl", Binary) X(Shr, "shr", Binary)  /* count out of range: 0, or sign for signed shr */ \
+  X(WrapIndex, "wrapindex", Binary)            /* i64 (index, extent): negative counts from the    \
+                                                  end; out of range sets the status, result 0 */   \
+  /* compare: arguments of one dtype, result i1 */                                                 \
+  X(Eq, "eq", Compare) X(Ne, "ne", Compare) X(Lt, "lt", Compare) X(Le, "le", Compare)              \
+  X(Gt, "gt", Compare) X(Ge, "ge", Compare)                                                        \
+  /* ternary */                                                                                    \
+  X(Select, "select", Ternary)   /* i1, a, b */                                                    \
+  X(Fma, "fma", Ternary)         /* f32, f64: a * b + c, one rounding */                           \
+  X(Philox, "philox", Ternary)   /* i32 random bits: word `attr` (0-3) of Philox4x32-10 with key   \
+                                    args[0], counter (args[1] low, args[2] high), all i64 */       \
   /* over the row dims: sum and prod not in f16 and bf16; arg* result i64, first of equals, NaN wins */\
-  X(ReduceSum, "reduce_sum", Reduce) X(ReduceProd, "reduce_prod", Reduce)                           \
-  X(ReduceMax, "reduce_max", Reduce) X(ReduceMin, "reduce_min", Reduce)                             \
-  X(ReduceAnd, "reduce_and", Reduce) X(ReduceOr, "reduce_or", Reduce)                               \
-  X(ArgMax, "arg_max", Reduce) X(ArgMin, "arg_min", Reduce)                                         \
-  X(ScanSum, "scan_sum", Scan) X(ScanProd, "scan_prod", Scan)          /* inclusive, in order */    \
-  X(ScanMax, "scan_max", Scan) X(ScanMin, "scan_min", Scan)                                         \
-  /* effects: value args[0] to operand `attr` [at offset args[1]] [if args[2]]; the value must not  \
-     vary over dims along which the operand has stride 0, unless the rows are visited in order */   \
-  X(Store, "store", Effect)                                                                         \
-  /* kSequential only; the memory is the first argument, each step rounds */                        \
-  X(StoreAdd, "store_add", Effect) X(StoreMul, "store_mul", Effect)                                 \
+  X(ReduceSum, "reduce_sum", Reduce) X(ReduceProd, "reduce_prod", Reduce)                          \
+  X(ReduceMax, "reduce_max", Reduce) X(ReduceMin, "reduce_min", Reduce)                            \
+  X(ReduceAnd, "reduce_and", Reduce) X(ReduceOr, "reduce_or", Reduce)                              \
+  X(ArgMax, "arg_max", Reduce) X(ArgMin, "arg_min", Reduce)                                        \
+  X(ScanSum, "scan_sum", Scan) X(ScanProd, "scan_prod", Scan)          /* inclusive, in order */   \
+  X(ScanMax, "scan_max", Scan) X(ScanMin, "scan_min", Scan)                                        \
+  /* effects: value args[0] to operand `attr` [at offset args[1]] [if args[2]]; the value must not \
+     vary over dims along which the operand has stride 0, unless the rows are visited in order */  \
+  X(Store, "store", Effect)                                                                        \
+  /* kSequential only; the memory is the first argument, each step rounds */                       \
+  X(StoreAdd, "store_add", Effect) X(StoreMul, "store_mul", Effect)                                \
   X(StoreMax, "store_max", Effect) X(StoreMin, "store_min", Effect)
 // clang-format on
 
@@ -175,7 +184,7 @@ struct LoopNest {
   // The dim that 16 neighbouring elements of a vector differ in.
   int vector_dim() const {
     return schedule == Schedule::kRow || schedule == Schedule::kSplit ? rank() - 1
-                                                                       : parallel_rank - 1;
+                                                                      : parallel_rank - 1;
   }
   bool operator==(const LoopNest&) const = default;
 };
@@ -201,7 +210,8 @@ class NestBuilder {
   int operand(DType dtype, const std::vector<Stride>& strides);
   int scalar_slot(DType dtype);
 
-  // Leaves. Constants are converted to the dtype as `static_cast` would, with rounding for f16, bf16.
+  // Leaves. Constants are converted to the dtype as `static_cast` would, with rounding for f16,
+  // bf16.
   NodeId load(int operand, NodeId offset = kNoNode, NodeId mask = kNoNode);
   NodeId scalar(int slot);
   NodeId constant(DType dtype, double value);

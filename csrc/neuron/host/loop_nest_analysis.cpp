@@ -27,16 +27,17 @@ bool is_simple(NestOp op) {
     case NestOp::kMin:
     case NestOp::kSelect:
     case NestOp::kFma:
-    case NestOp::kIndex: return true;
-    default: return op_class(op) == NestOpClass::kCompare;
+    case NestOp::kIndex:
+      return true;
+    default:
+      return op_class(op) == NestOpClass::kCompare;
   }
 }
 
 }  // namespace
 
 int64_t kept_size(DType t) {
-  return t == DType::kFloat16 || t == DType::kBFloat16 ? 4
-                                                       : static_cast<int64_t>(element_size(t));
+  return t == DType::kFloat16 || t == DType::kBFloat16 ? 4 : static_cast<int64_t>(element_size(t));
 }
 
 int64_t partial_size(const LoopNest& nest, NodeId reduction) {
@@ -77,8 +78,8 @@ void NestAnalysis::find_dims() {
       reductions_.push_back(static_cast<NodeId>(id));
     }
     // A scan carries state along the row, whatever it scans. Stores that combine do the same.
-    bool carries = cls == NestOpClass::kScan ||
-                   (cls == NestOpClass::kEffect && n.op != NestOp::kStore);
+    bool carries =
+        cls == NestOpClass::kScan || (cls == NestOpClass::kEffect && n.op != NestOp::kStore);
     if (carries) mask |= row_mask_;
     if (carries && nest_.schedule == Schedule::kSequential) mask |= 1u << nest_.vector_dim();
     // Along a row everything that varies is kept as vectors.
@@ -180,7 +181,8 @@ WorkShape NestAnalysis::work(const int64_t* extents) const {
       break;
     case Schedule::kSplit: {
       int64_t pieces = ceil_div(inner, kRowChunk);
-      int64_t group = pieces > 1 ? 1 : std::max<int64_t>(1, kRowChunk / std::max<int64_t>(inner, 1));
+      int64_t group =
+          pieces > 1 ? 1 : std::max<int64_t>(1, kRowChunk / std::max<int64_t>(inner, 1));
       int64_t chunks = ceil_div(row_outer, group) * pieces;
       w.phases = 2;
       w.items[0] = outer * chunks;
@@ -198,7 +200,8 @@ WorkShape NestAnalysis::work(const int64_t* extents) const {
       w.phases = 2;
       w.items[0] = lead * chunks * blocks;
       w.items[1] = lead * blocks;
-      w.cost[0] = std::max<int64_t>(1, std::min(rows, kColumnChunk) * std::min(columns, kColumnBlock));
+      w.cost[0] =
+          std::max<int64_t>(1, std::min(rows, kColumnChunk) * std::min(columns, kColumnBlock));
       w.cost[1] = std::max<int64_t>(1, chunks * std::min(columns, kColumnBlock));
       w.scratch_bytes = partial * lead * chunks * padded(columns);
       w.shared_scratch = true;

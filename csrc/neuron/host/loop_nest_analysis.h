@@ -17,9 +17,9 @@ namespace neuron {
 
 struct WorkShape {
   int phases = 1;
-  int64_t items[2] = {0, 0};         // work items of each phase
-  int64_t cost[2] = {1, 1};          // rough elements of work per item, for the grain
-  int64_t scratch_bytes = 0;         // per calling thread, or shared if `shared_scratch`
+  int64_t items[2] = {0, 0};  // work items of each phase
+  int64_t cost[2] = {1, 1};   // rough elements of work per item, for the grain
+  int64_t scratch_bytes = 0;  // per calling thread, or shared if `shared_scratch`
   bool shared_scratch = false;
 };
 

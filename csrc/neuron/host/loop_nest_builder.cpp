@@ -11,10 +11,14 @@ namespace {
 
 uint64_t float_bits(DType dtype, double value) {
   switch (dtype) {
-    case DType::kFloat16: return float_to_f16(static_cast<float>(value));
-    case DType::kBFloat16: return float_to_bf16(static_cast<float>(value));
-    case DType::kFloat32: return std::bit_cast<uint32_t>(static_cast<float>(value));
-    default: return std::bit_cast<uint64_t>(value);
+    case DType::kFloat16:
+      return float_to_f16(static_cast<float>(value));
+    case DType::kBFloat16:
+      return float_to_bf16(static_cast<float>(value));
+    case DType::kFloat32:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+    default:
+      return std::bit_cast<uint64_t>(value);
   }
 }
 
@@ -46,14 +50,18 @@ NodeId NestBuilder::add(NestNode n) {
   NodeId id = static_cast<NodeId>(nest_.nodes.size());
   // A load may not move over a store to the same memory, so loads merge only between stores.
   if (op_class(n.op) == NestOpClass::kEffect) {
-    std::erase_if(known_, [&](const auto& entry) {
-      return nest_.nodes[entry.second].op == NestOp::kLoad;
-    });
+    std::erase_if(known_,
+                  [&](const auto& entry) { return nest_.nodes[entry.second].op == NestOp::kLoad; });
     nest_.nodes.push_back(n);
     return id;
   }
-  std::array<int64_t, 7> content{static_cast<int64_t>(n.op), static_cast<int64_t>(n.dtype), n.attr,
-                                 n.args[0], n.args[1], n.args[2], static_cast<int64_t>(n.bits)};
+  std::array<int64_t, 7> content{static_cast<int64_t>(n.op),
+                                 static_cast<int64_t>(n.dtype),
+                                 n.attr,
+                                 n.args[0],
+                                 n.args[1],
+                                 n.args[2],
+                                 static_cast<int64_t>(n.bits)};
   auto [place, inserted] = known_.emplace(content, id);
   if (inserted) nest_.nodes.push_back(n);
   return place->second;
@@ -136,9 +144,8 @@ NodeId NestBuilder::philox(NodeId key, NodeId counter_low, NodeId counter_high, 
 
 NodeId NestBuilder::reduce(NestOp op, NodeId value) {
   bool arg = op == NestOp::kArgMax || op == NestOp::kArgMin;
-  return add({.op = op,
-              .dtype = arg ? DType::kInt64 : dtype(value),
-              .args = {value, kNoNode, kNoNode}});
+  return add(
+      {.op = op, .dtype = arg ? DType::kInt64 : dtype(value), .args = {value, kNoNode, kNoNode}});
 }
 
 NodeId NestBuilder::scan(NestOp op, NodeId value) { return unary(op, value); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArtifactKey: what an artifact was made from, as text, and a 128-bit hash of it that names its file.
-// A hit compares the whole text: two keys with one hash are a miss, never a wrong artifact.
+// ArtifactKey: what an artifact was made from, as text, and a 128-bit hash of it that names its
+// file. A hit compares the whole text: two keys with one hash are a miss, never a wrong artifact.
 //
 //   ArtifactKey key({to_text(nest), build_id, features});
 #pragma once

@@ -145,7 +145,8 @@ std::optional<std::string> DiskStore::load(const ArtifactKey& key) {
     ++misses_;  // another key with the same hash
     return std::nullopt;
   }
-  if (!options_.read_only) ::futimens(file.fd(), nullptr);  // used now; may fail, order suffers only
+  if (!options_.read_only)
+    ::futimens(file.fd(), nullptr);  // used now; may fail, order suffers only
   ++hits_;
   body.erase(0, header.key_bytes);
   return body;

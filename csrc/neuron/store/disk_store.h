@@ -4,13 +4,14 @@
 //
 // An entry is one file, named by its key's hash, holding key, content and checksum. It is written
 // under a temporary name and renamed, so readers see all of it or nothing; a crash leaves at most a
-// temporary file, which a later process removes. Whatever is damaged, cut short, or of another format
-// is a counted miss and removed. Nothing here throws for the state of the disk: a full or read-only
-// directory turns saves into counted failures.
+// temporary file, which a later process removes. Whatever is damaged, cut short, or of another
+// format is a counted miss and removed. Nothing here throws for the state of the disk: a full or
+// read-only directory turns saves into counted failures.
 //
-// Size: saves past `max_bytes` evict the least recently used entries down to 7/8 of it. Entries that
-// a living process has loaded or saved are in use and stay: each process holds a shared lock on one
-// byte per entry of the file `in-use`, and the kernel of the operating system drops it at its end.
+// Size: saves past `max_bytes` evict the least recently used entries down to 7/8 of it. Entries
+// that a living process has loaded or saved are in use and stay: each process holds a shared lock
+// on one byte per entry of the file `in-use`, and the kernel of the operating system drops it at
+// its end.
 //
 // Thread-safe. Reads take no lock; eviction is done by one process at a time.
 //
@@ -40,7 +41,7 @@ class DiskStore {
   struct Stats {
     int64_t hits = 0;
     int64_t misses = 0;
-    int64_t corrupt = 0;         // of the misses
+    int64_t corrupt = 0;  // of the misses
     int64_t saves = 0;
     int64_t save_failures = 0;
     int64_t evictions = 0;

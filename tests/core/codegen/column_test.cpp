@@ -20,12 +20,16 @@ LoopNest column_sum(Schedule schedule) {
 
 TEST(Column, SeveralReductionsAtOnce) {
   TestKernel column(column_sum(Schedule::kColumn)), sequential(column_sum(Schedule::kSequential));
-  for (auto [rows, columns] : {std::array<int64_t, 2>{1, 1}, {3, 70}, {130, 17}, {1000, 33}, {2, 1100}}) {
-    std::vector<float> x = random_floats(rows * columns, 5), s(columns), q(columns), s2(columns), q2(columns);
+  for (auto [rows, columns] :
+       {std::array<int64_t, 2>{1, 1}, {3, 70}, {130, 17}, {1000, 33}, {2, 1100}}) {
+    std::vector<float> x = random_floats(rows * columns, 5), s(columns), q(columns), s2(columns),
+                       q2(columns);
     std::vector<int64_t> w(columns), w2(columns);
-    column.run({argument(x, {1, columns}), argument(s, {1, 0}), argument(q, {1, 0}), argument(w, {1, 0})},
-               {columns, rows});
-    sequential.run({argument(x, {1, columns}), argument(s2, {1, 0}), argument(q2, {1, 0}), argument(w2, {1, 0})},
+    column.run(
+        {argument(x, {1, columns}), argument(s, {1, 0}), argument(q, {1, 0}), argument(w, {1, 0})},
+        {columns, rows});
+    sequential.run({argument(x, {1, columns}), argument(s2, {1, 0}), argument(q2, {1, 0}),
+                    argument(w2, {1, 0})},
                    {columns, rows});
     EXPECT_EQ(s, s2);
     EXPECT_EQ(q, q2);
@@ -62,7 +66,8 @@ TEST(Sequential, SoftmaxOverAnOuterDim) {
       double sum = 0;
       for (int64_t r = 0; r < rows; ++r) sum += std::exp(v[(i * rows + r) * columns + c]);
       for (int64_t r = 0; r < rows; ++r)
-        ASSERT_NEAR(y[(i * rows + r) * columns + c], std::exp(v[(i * rows + r) * columns + c]) / sum, 1e-6);
+        ASSERT_NEAR(y[(i * rows + r) * columns + c],
+                    std::exp(v[(i * rows + r) * columns + c]) / sum, 1e-6);
     }
 }
 
@@ -108,7 +113,9 @@ TEST(Gather, PerElementIndexAndMask) {
     on[k] = k % 4 != 0;
     i[k] = on[k] ? static_cast<int64_t>(k * 17 % m) : int64_t{1} << 50;  // must not be read
   }
-  kernel.run({argument(x, {m, 0}, 1), argument(i, {n, 1}), argument(on, {n, 1}), argument(y, {n, 1})}, {rows, n});
+  kernel.run(
+      {argument(x, {m, 0}, 1), argument(i, {n, 1}), argument(on, {n, 1}), argument(y, {n, 1})},
+      {rows, n});
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t k = 0; k < n; ++k)
       ASSERT_EQ(y[r * n + k], on[r * n + k] ? x[r * m + i[r * n + k]] : 0);
@@ -122,7 +129,8 @@ TEST(Scatter, AddsInRowOrderAndRoundsEachTime) {
   b.store_combine(NestOp::kStoreAdd, table, b.load(grad), row);
   TestKernel kernel(b.finish());
   int64_t vocabulary = 5, width = 70, tokens = 40;
-  std::vector<uint16_t> g = to_bf16(random_floats(tokens * width, 2)), t(vocabulary * width), expected(t.size());
+  std::vector<uint16_t> g = to_bf16(random_floats(tokens * width, 2)), t(vocabulary * width),
+                        expected(t.size());
   std::vector<int64_t> i(tokens);
   for (int64_t k = 0; k < tokens; ++k) i[k] = k * k % vocabulary;
   for (int64_t k = 0; k < tokens; ++k)
@@ -130,8 +138,8 @@ TEST(Scatter, AddsInRowOrderAndRoundsEachTime) {
       uint16_t& place = expected[i[k] * width + c];
       place = float_to_bf16(bf16_to_float(place) + bf16_to_float(g[k * width + c]));
     }
-  kernel.run({argument(g, {1, width}), argument(i, {0, 1}), argument(t, {1, 0}, width)}, {width, tokens},
-             {static_cast<uint64_t>(vocabulary)});
+  kernel.run({argument(g, {1, width}), argument(i, {0, 1}), argument(t, {1, 0}, width)},
+             {width, tokens}, {static_cast<uint64_t>(vocabulary)});
   EXPECT_EQ(t, expected);
 }
 
@@ -154,7 +162,8 @@ TEST(Scatter, CollidingLanesGoOneAfterTheOther) {
         es[i[k]] += v[k];
         eh[i[k]] = std::max(eh[i[k]], v[k]);
       }
-  kernel.run({argument(v, {1, columns}), argument(i, {1, columns}), argument(s, {0, 0}, 1), argument(h, {0, 0}, 1)},
+  kernel.run({argument(v, {1, columns}), argument(i, {1, columns}), argument(s, {0, 0}, 1),
+              argument(h, {0, 0}, 1)},
              {columns, rows});
   EXPECT_EQ(s, es);
   EXPECT_EQ(h, eh);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers of the kernel tests: compile a nest for every instruction set that this processor has, run
-// it, and check that all give the same bits.
+// Helpers of the kernel tests: compile a nest for every instruction set that this processor has,
+// run it, and check that all give the same bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ class TestKernel {
           continue;
         }
         EXPECT_EQ(0, std::memcmp(first[k].data(), arguments[k].data, arguments[k].bytes))
-              << "operand " << k << " differs between \"\" and \"" << feature_levels()[level] << "\"";
+            << "operand " << k << " differs between \"\" and \"" << feature_levels()[level] << "\"";
       }
     }
   }
@@ -132,7 +132,8 @@ TestKernel::Argument argument(std::vector<T>& data, std::vector<int64_t> strides
   return {data.data(), data.size() * sizeof(T), std::move(strides), index_stride};
 }
 
-inline std::vector<float> random_floats(size_t count, uint32_t seed, float low = -2, float high = 2) {
+inline std::vector<float> random_floats(size_t count, uint32_t seed, float low = -2,
+                                        float high = 2) {
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> uniform(low, high);
   std::vector<float> v(count);

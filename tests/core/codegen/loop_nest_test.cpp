@@ -35,7 +35,8 @@ TEST(LoopNestText, IsCanonicalAndReadsBack) {
 
 TEST(LoopNestText, KeepsAbsentArgumentsAndConstants) {
   NestBuilder b(Schedule::kPointwise, 1, 0);
-  int in = b.operand(kF32, {kUnit}), mask = b.operand(kBool, {kUnit}), out = b.operand(kF32, {kUnit});
+  int in = b.operand(kF32, {kUnit}), mask = b.operand(kBool, {kUnit}),
+      out = b.operand(kF32, {kUnit});
   NodeId x = b.load(in, kNoNode, b.load(mask));
   b.store(out, b.binary(NestOp::kMul, x, b.constant(kF32, -1.5)));
   LoopNest nest = b.finish();
@@ -54,11 +55,14 @@ TEST(LoopNestText, ErrorsNameTheLine) {
     return std::string("no error");
   };
   EXPECT_EQ(message(""), "loop nest, line 0: no nest line");
-  EXPECT_EQ(message("nest diagonal parallel=1 rows=0\n"), "loop nest, line 1: unknown schedule diagonal");
+  EXPECT_EQ(message("nest diagonal parallel=1 rows=0\n"),
+            "loop nest, line 1: unknown schedule diagonal");
   EXPECT_EQ(message("nest row parallel=1 rows=1\noperand f32 [u]\n"),
             "loop nest, line 2: wrong number of strides");
-  EXPECT_EQ(message("nest row parallel=1 rows=1\n%1 = load f32 @0\n"), "loop nest, line 2: unexpected \"%1\"");
-  EXPECT_EQ(message("nest row parallel=1 rows=1\n%0 = load f32 @x\n"), "loop nest, line 2: bad number in \"@x\"");
+  EXPECT_EQ(message("nest row parallel=1 rows=1\n%1 = load f32 @0\n"),
+            "loop nest, line 2: unexpected \"%1\"");
+  EXPECT_EQ(message("nest row parallel=1 rows=1\n%0 = load f32 @x\n"),
+            "loop nest, line 2: bad number in \"@x\"");
 }
 
 TEST(LoopNestVerifier, NamesTheBrokenRule) {
@@ -69,13 +73,17 @@ TEST(LoopNestVerifier, NamesTheBrokenRule) {
     return verify_message(copy);
   };
   EXPECT_EQ(verify_message(nest), "");
-  EXPECT_EQ(broken([](LoopNest& n) { n.nodes[3].args[1] = 0; }),
-            "node 3 (sub): arguments and result have one dtype; arguments are f32 bf16, result f32");
-  EXPECT_EQ(broken([](LoopNest& n) { n.nodes[3].args[1] = 3; }), "node 3 (sub): argument 3 is not an earlier node");
+  EXPECT_EQ(
+      broken([](LoopNest& n) { n.nodes[3].args[1] = 0; }),
+      "node 3 (sub): arguments and result have one dtype; arguments are f32 bf16, result f32");
+  EXPECT_EQ(broken([](LoopNest& n) { n.nodes[3].args[1] = 3; }),
+            "node 3 (sub): argument 3 is not an earlier node");
   EXPECT_EQ(broken([](LoopNest& n) { n.nodes[0].attr = 2; }), "node 0 (load): no operand 2");
-  EXPECT_EQ(broken([](LoopNest& n) { n.schedule = Schedule::kPointwise; }), "pointwise has no row dims");
+  EXPECT_EQ(broken([](LoopNest& n) { n.schedule = Schedule::kPointwise; }),
+            "pointwise has no row dims");
   EXPECT_EQ(broken([](LoopNest& n) { n.nodes.pop_back(); }), "the nest stores nothing");
-  EXPECT_EQ(broken([](LoopNest& n) { n.operands[0].dtype = DType::kComplex64; }), "operand 0: no kernels for c64");
+  EXPECT_EQ(broken([](LoopNest& n) { n.operands[0].dtype = DType::kComplex64; }),
+            "operand 0: no kernels for c64");
   EXPECT_EQ(broken([](LoopNest& n) { n.schedule = Schedule::kSplit; }),
             "split allows one pass over the rows, this nest needs 3");
   EXPECT_EQ(broken([](LoopNest& n) { n.operands[1].strides[1] = Stride::kZero; }),

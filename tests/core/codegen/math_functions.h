@@ -52,12 +52,11 @@ inline const Function kFunctions[] = {
     {NestOp::kErfc, 0.51, [](float x) { return std::erfc(static_cast<long double>(x)); }},
     {NestOp::kErfinv, 0.51, [](float x) { return static_cast<long double>(kernel_erfinv(x)); }},
     {NestOp::kSqrt, 0.5, [](float x) { return std::sqrt(static_cast<long double>(x)); }},
-    {NestOp::kRsqrt, 1.5,
-     [](float x) { return 1 / std::sqrt(static_cast<long double>(x)); }},
+    {NestOp::kRsqrt, 1.5, [](float x) { return 1 / std::sqrt(static_cast<long double>(x)); }},
 };
 
-// Distance of `got` from the exact value in ULPs of the exact value as a float; infinity where a NaN,
-// an infinity or the sign of a zero is wrong.
+// Distance of `got` from the exact value in ULPs of the exact value as a float; infinity where a
+// NaN, an infinity or the sign of a zero is wrong.
 inline double error_in_ulp(long double exact, float got) {
   constexpr double kWrong = std::numeric_limits<double>::infinity();
   float rounded = static_cast<float>(exact);
@@ -69,7 +68,8 @@ inline double error_in_ulp(long double exact, float got) {
   }
   if (std::signbit(rounded) != std::signbit(got)) return kWrong;
   // Overflow is judged as if the exponent went on.
-  long double value = std::isinf(got) ? std::copysign(0x1p128L, static_cast<long double>(got)) : got;
+  long double value =
+      std::isinf(got) ? std::copysign(0x1p128L, static_cast<long double>(got)) : got;
   int exponent = std::ilogb(exact);
   if (exponent < -126) exponent = -126;
   if (exponent > 127) exponent = 127;

@@ -73,7 +73,8 @@ TEST(Pointwise, ConvertsEveryHalfAndEveryBFloat16Exactly) {
     kernel.run({argument(x, {1}), argument(w, {1}), argument(z, {1})}, {65536});
     for (size_t k = 0; k < x.size(); ++k) {
       float expected = t == kF16 ? f16_to_float(x[k]) : bf16_to_float(x[k]);
-      bool same = std::memcmp(&expected, &w[k], 4) == 0 || (std::isnan(expected) && std::isnan(w[k]));
+      bool same =
+          std::memcmp(&expected, &w[k], 4) == 0 || (std::isnan(expected) && std::isnan(w[k]));
       ASSERT_TRUE(same) << name(t) << " " << k;
       ASSERT_EQ(z[k], x[k]);
     }
@@ -123,7 +124,8 @@ TEST(Pointwise, BroadcastsAndStridesInThreeDims) {
       for (int64_t j = 0; j < q; ++j)
         for (int64_t k = 0; k < r; ++k) {
           float s = (a[(i * q + j) * r + k] + v[k]) * c[j];
-          ASSERT_EQ(z[(i * q + j) * r + k], s - t[(i * r + k) * q + j]) << i << " " << j << " " << k;
+          ASSERT_EQ(z[(i * q + j) * r + k], s - t[(i * r + k) * q + j])
+              << i << " " << j << " " << k;
         }
   }
 }
@@ -175,8 +177,16 @@ void check_division(DType t, NestOp op, const std::vector<T>& x, const std::vect
 template <typename T>
 void check_divisions(DType t) {
   std::vector<T> x, y;
-  std::vector<T> values{1, 2, 3, 7, 100, std::numeric_limits<T>::max(), std::numeric_limits<T>::min(),
-                        static_cast<T>(-1), static_cast<T>(-5), static_cast<T>(std::numeric_limits<T>::max() - 1)};
+  std::vector<T> values{1,
+                        2,
+                        3,
+                        7,
+                        100,
+                        std::numeric_limits<T>::max(),
+                        std::numeric_limits<T>::min(),
+                        static_cast<T>(-1),
+                        static_cast<T>(-5),
+                        static_cast<T>(std::numeric_limits<T>::max() - 1)};
   std::mt19937_64 generator(5);
   for (int k = 0; k < 60; ++k) values.push_back(static_cast<T>(generator()));
   values.push_back(0);
@@ -222,24 +232,29 @@ TEST(Pointwise, ShiftsOutOfRange) {
 
 TEST(Pointwise, MaximumPropagatesNaNAndFmaxIgnoresIt) {
   std::vector<float> x{1, NAN, 2, NAN, -0.0f}, y{2, 1, NAN, NAN, 5}, z(5);
-  TestKernel(binary_nest(NestOp::kMax, kF32)).run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {5});
+  TestKernel(binary_nest(NestOp::kMax, kF32))
+      .run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {5});
   EXPECT_EQ(z[0], 2);
   EXPECT_TRUE(std::isnan(z[1]) && std::isnan(z[2]) && std::isnan(z[3]));
-  TestKernel(binary_nest(NestOp::kFmax, kF32)).run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {5});
+  TestKernel(binary_nest(NestOp::kFmax, kF32))
+      .run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {5});
   EXPECT_EQ(z[1], 1);
   EXPECT_EQ(z[2], 2);
   EXPECT_TRUE(std::isnan(z[3]));
 }
 
 TEST(Pointwise, FloatRemainderAndFloorDivisionFollowPython) {
-  std::vector<float> x{7, -7, 7, -7, 1e30f, 5.5f, 0, -0.0f}, y{3, 3, -3, -3, 7, INFINITY, 3, 3}, z(8);
-  TestKernel(binary_nest(NestOp::kRemainder, kF32)).run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {8});
+  std::vector<float> x{7, -7, 7, -7, 1e30f, 5.5f, 0, -0.0f}, y{3, 3, -3, -3, 7, INFINITY, 3, 3},
+      z(8);
+  TestKernel(binary_nest(NestOp::kRemainder, kF32))
+      .run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {8});
   EXPECT_EQ(z[0], 1);
   EXPECT_EQ(z[1], 2);
   EXPECT_EQ(z[2], -2);
   EXPECT_EQ(z[3], -1);
   EXPECT_EQ(z[4], std::fmod(1e30f, 7.0f));
-  TestKernel(binary_nest(NestOp::kFloorDiv, kF32)).run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {8});
+  TestKernel(binary_nest(NestOp::kFloorDiv, kF32))
+      .run({argument(x, {1}), argument(y, {1}), argument(z, {1})}, {8});
   EXPECT_EQ(z[0], 2);
   EXPECT_EQ(z[1], -3);
   EXPECT_EQ(z[2], -3);
@@ -252,23 +267,23 @@ TEST(Pointwise, EveryOpOfEveryDtypeCompiles) {
   // One level each, in turn: what the levels compute is compared elsewhere.
   std::vector<std::string> levels = feature_levels();
   size_t compiled = 0;
-#define NEURON_TEST_OP(op, text, cls)                                                            \
-  for (DType t : {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, kI32, kI64, kF16,    \
-                  kBF16, kF32, kF64}) {                                                          \
-    NestOp o = NestOp::k##op;                                                                    \
-    NestOpClass c = NestOpClass::k##cls;                                                         \
-    bool unary = c == NestOpClass::kUnary && o != NestOp::kCast && o != NestOp::kBitcast;        \
-    bool binary = c == NestOpClass::kBinary || c == NestOpClass::kCompare;                       \
-    if (!unary && !binary) continue;                                                             \
-    if (o == NestOp::kNextAfter && (t == kF16 || t == kBF16)) continue; /* kUnsupported */       \
-    try {                                                                                        \
-      LoopNest nest = unary ? unary_nest(o, t) : binary_nest(o, t);                              \
-      KernelObject object(KernelCompiler::instance().compile(                                    \
-          to_text(nest), levels[compiled++ % levels.size()], NEURON_CODEGEN_VERIFY));                                                                                \
-    } catch (const Error& e) {                                                                   \
-      EXPECT_NE(std::string(e.what()).find("invalid loop nest"), std::string::npos)              \
-          << text << " " << name(t) << ": " << e.what();                                         \
-    }                                                                                            \
+#define NEURON_TEST_OP(op, text, cls)                                                         \
+  for (DType t : {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, kI32, kI64, kF16, \
+                  kBF16, kF32, kF64}) {                                                       \
+    NestOp o = NestOp::k##op;                                                                 \
+    NestOpClass c = NestOpClass::k##cls;                                                      \
+    bool unary = c == NestOpClass::kUnary && o != NestOp::kCast && o != NestOp::kBitcast;     \
+    bool binary = c == NestOpClass::kBinary || c == NestOpClass::kCompare;                    \
+    if (!unary && !binary) continue;                                                          \
+    if (o == NestOp::kNextAfter && (t == kF16 || t == kBF16)) continue; /* kUnsupported */    \
+    try {                                                                                     \
+      LoopNest nest = unary ? unary_nest(o, t) : binary_nest(o, t);                           \
+      KernelObject object(KernelCompiler::instance().compile(                                 \
+          to_text(nest), levels[compiled++ % levels.size()], NEURON_CODEGEN_VERIFY));         \
+    } catch (const Error& e) {                                                                \
+      EXPECT_NE(std::string(e.what()).find("invalid loop nest"), std::string::npos)           \
+          << text << " " << name(t) << ": " << e.what();                                      \
+    }                                                                                         \
   }
   NEURON_NEST_OPS(NEURON_TEST_OP)
 #undef NEURON_TEST_OP
@@ -277,15 +292,16 @@ TEST(Pointwise, EveryOpOfEveryDtypeCompiles) {
 
 TEST(Pointwise, PhiloxGivesTheKnownAnswers) {
   NestBuilder b(Schedule::kPointwise, 1, 0);
-  int key = b.operand(kI64, {kUnit}), low = b.operand(kI64, {kUnit}), high = b.operand(kI64, {kUnit});
+  int key = b.operand(kI64, {kUnit}), low = b.operand(kI64, {kUnit}),
+      high = b.operand(kI64, {kUnit});
   for (int word = 0; word < 4; ++word) {
     int out = b.operand(kI32, {kUnit});
     b.store(out, b.philox(b.load(key), b.load(low), b.load(high), word));
   }
   TestKernel kernel(b.finish());
   // The test vectors published with Philox4x32-10.
-  std::vector<int64_t> k{0, -1, 0x299f31d0a4093822}, l{0, -1, static_cast<int64_t>(0x85a308d3243f6a88)},
-      h{0, -1, 0x0370734413198a2e};
+  std::vector<int64_t> k{0, -1, 0x299f31d0a4093822},
+      l{0, -1, static_cast<int64_t>(0x85a308d3243f6a88)}, h{0, -1, 0x0370734413198a2e};
   std::vector<std::vector<int32_t>> r(4, std::vector<int32_t>(3));
   kernel.run({argument(k, {1}), argument(l, {1}), argument(h, {1}), argument(r[0], {1}),
               argument(r[1], {1}), argument(r[2], {1}), argument(r[3], {1})},

@@ -141,8 +141,8 @@ TEST(Row, LayerNormWithItsStatistics) {
   NodeId x = b.cast(kF32, b.load(in)), n = b.cast(kF32, b.extent(1));
   NodeId mean = b.binary(NestOp::kDiv, b.reduce(NestOp::kReduceSum, x), n);
   NodeId d = b.binary(NestOp::kSub, x, mean);
-  NodeId var = b.binary(NestOp::kDiv,
-                        b.reduce(NestOp::kReduceSum, b.binary(NestOp::kMul, d, d)), n);
+  NodeId var =
+      b.binary(NestOp::kDiv, b.reduce(NestOp::kReduceSum, b.binary(NestOp::kMul, d, d)), n);
   NodeId scale = b.unary(NestOp::kRsqrt, b.binary(NestOp::kAdd, var, b.constant(kF32, 1e-5)));
   NodeId y = b.binary(NestOp::kMul, b.binary(NestOp::kMul, d, scale), b.load(weight));
   b.store(out, b.cast(kBF16, y));
@@ -151,9 +151,11 @@ TEST(Row, LayerNormWithItsStatistics) {
   EXPECT_EQ(kernel.analysis().passes(), 3);
   for (int64_t width : {1, 17, 64, 768}) {
     int64_t rows = 5;
-    std::vector<float> f = random_floats(rows * width, 13, -3, 5), w = random_floats(width, 14), m(rows);
+    std::vector<float> f = random_floats(rows * width, 13, -3, 5), w = random_floats(width, 14),
+                       m(rows);
     std::vector<uint16_t> v = to_bf16(f), r(v.size());
-    kernel.run({argument(v, {width, 1}), argument(w, {0, 1}), argument(r, {width, 1}), argument(m, {1, 0})},
+    kernel.run({argument(v, {width, 1}), argument(w, {0, 1}), argument(r, {width, 1}),
+                argument(m, {1, 0})},
                {rows, width});
     for (int64_t i = 0; i < rows; ++i) {
       double mu = 0, s = 0;
@@ -185,7 +187,8 @@ TEST(Row, ArgMaxTakesTheFirstAndNaNWins) {
     x[3 * n - 1] = NAN;
     std::vector<int64_t> h(4), l(4);
     std::vector<float> m(4);
-    kernel.run({argument(x, {n, 1}), argument(h, {1, 0}), argument(l, {1, 0}), argument(m, {1, 0})}, {4, n});
+    kernel.run({argument(x, {n, 1}), argument(h, {1, 0}), argument(l, {1, 0}), argument(m, {1, 0})},
+               {4, n});
     for (int64_t r : {0, 1, 3}) {
       auto row = x.begin() + r * n;
       ASSERT_EQ(h[r], std::max_element(row, row + n) - row) << n << " " << r;
@@ -211,7 +214,8 @@ TEST(Row, IntegerAndLogicalReductions) {
   int64_t n = 9001;
   std::vector<int32_t> x(2 * n), p(2);
   std::vector<uint8_t> m(2 * n), t(2), e(2);
-  for (int64_t k = 0; k < 2 * n; ++k) x[k] = static_cast<int32_t>(k * 7919 % 1000003) | 1, m[k] = k < n;
+  for (int64_t k = 0; k < 2 * n; ++k)
+    x[k] = static_cast<int32_t>(k * 7919 % 1000003) | 1, m[k] = k < n;
   m[n - 3] = 0;
   std::vector<int64_t> s(2);
   kernel.run({argument(x, {n, 1}), argument(m, {n, 1}), argument(s, {1, 0}), argument(p, {1, 0}),
@@ -220,7 +224,8 @@ TEST(Row, IntegerAndLogicalReductions) {
   for (int64_t r = 0; r < 2; ++r) {
     int64_t expected = 0;
     uint32_t q = 1;
-    for (int64_t k = 0; k < n; ++k) expected += x[r * n + k], q *= static_cast<uint32_t>(x[r * n + k]);
+    for (int64_t k = 0; k < n; ++k)
+      expected += x[r * n + k], q *= static_cast<uint32_t>(x[r * n + k]);
     EXPECT_EQ(s[r], expected);
     EXPECT_EQ(static_cast<uint32_t>(p[r]), q);
     EXPECT_EQ(t[r], 0);

@@ -185,7 +185,8 @@ TEST_F(DiskStoreTest, EvictsTheLeastRecentlyUsedAndSparesWhatIsInUse) {
   EXPECT_TRUE(store.load(key(9)));
   EXPECT_GE(store.stats().evictions, 3);
   int64_t total = 0;
-  for (const auto& entry : fs::directory_iterator(directory_)) total += static_cast<int64_t>(entry.file_size());
+  for (const auto& entry : fs::directory_iterator(directory_))
+    total += static_cast<int64_t>(entry.file_size());
   EXPECT_LE(total, 8000);
 }
 

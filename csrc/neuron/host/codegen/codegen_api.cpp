@@ -60,9 +60,9 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& feat
   if (target == nullptr) throw Error(ErrorCode::kInternal, error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // no contraction
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, "x86-64", features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      llvm::CodeGenOptLevel::Less));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, "x86-64", features, options, llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less));
   if (machine == nullptr) throw Error(ErrorCode::kInternal, "no target machine");
   return machine;
 }

@@ -26,8 +26,8 @@ typedef struct NeuronCodegenBuffer {
 // NEURON_CODEGEN_API of the library.
 __attribute__((visibility("default"))) int neuron_codegen_api(void);
 
-// Compiles the canonical text of one loop nest (host/loop_nest.h) for x86-64 with `features`, a list
-// such as "+avx2,+fma", into a relocatable ELF object with the entries of host/kernel_args.h.
+// Compiles the canonical text of one loop nest (host/loop_nest.h) for x86-64 with `features`, a
+// list such as "+avx2,+fma", into a relocatable ELF object with the entries of host/kernel_args.h.
 // Returns 0 and the object, or 1 and an error text. `out` is freed with neuron_codegen_free.
 __attribute__((visibility("default"))) int neuron_codegen_compile(const char* text, size_t size,
                                                                   const char* features,

@@ -4,8 +4,8 @@
 //
 // float: exp, log, tanh, sigmoid and erf are evaluated in float; the others go through double
 // (suffix `wide`), which leaves little more than the final rounding. double: libm by name. Fused
-// multiply-adds are part of the definitions and are never formed otherwise, so every target gives the
-// same bits. NaN gives NaN, and signed zeros, infinities and subnormals follow the C standard.
+// multiply-adds are part of the definitions and are never formed otherwise, so every target gives
+// the same bits. NaN gives NaN, and signed zeros, infinities and subnormals follow the C standard.
 #pragma once
 
 #include "neuron/host/codegen/value_emitter.h"

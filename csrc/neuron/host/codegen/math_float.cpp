@@ -22,14 +22,20 @@ constexpr float kLn2Low = 0x1.7f7d1cf8p-20f;
 
 Value* MathEmitter::unary32(NestOp op, Value* x) {
   switch (op) {
-    case NestOp::kExp: return exp32(x);
-    case NestOp::kLog: return log32(x);
-    case NestOp::kTanh: return tanh32(x);
-    case NestOp::kSigmoid: return sigmoid32(x);
-    case NestOp::kErf: return erf32(x);
+    case NestOp::kExp:
+      return exp32(x);
+    case NestOp::kLog:
+      return log32(x);
+    case NestOp::kTanh:
+      return tanh32(x);
+    case NestOp::kSigmoid:
+      return sigmoid32(x);
+    case NestOp::kErf:
+      return erf32(x);
     case NestOp::kSin:
     case NestOp::kCos:
-    case NestOp::kTan: return trigonometric(op, x);
+    case NestOp::kTan:
+      return trigonometric(op, x);
     default: {
       Value* wide = unary_wide(op, widen(x));
       return wide == nullptr ? nullptr : narrow(wide);
@@ -39,9 +45,12 @@ Value* MathEmitter::unary32(NestOp op, Value* x) {
 
 Value* MathEmitter::unary64(NestOp op, Value* x) {
   switch (op) {
-    case NestOp::kErfinv: return v_.call_libm("neuron_erfinv", {x});
-    case NestOp::kLgamma: return v_.call_libm("neuron_lgamma", {x});
-    case NestOp::kDigamma: return v_.call_libm("neuron_digamma", {x});
+    case NestOp::kErfinv:
+      return v_.call_libm("neuron_erfinv", {x});
+    case NestOp::kLgamma:
+      return v_.call_libm("neuron_lgamma", {x});
+    case NestOp::kDigamma:
+      return v_.call_libm("neuron_digamma", {x});
     case NestOp::kSigmoid: {
       Value* one = v_.f64(x, 1.0);
       return b_.CreateFDiv(one, b_.CreateFAdd(one, v_.call_libm("exp", {b_.CreateFNeg(x)})));
@@ -66,13 +75,16 @@ Value* MathEmitter::unary64(NestOp op, Value* x) {
     case NestOp::kAcosh:
     case NestOp::kAtanh:
     case NestOp::kErf:
-    case NestOp::kErfc: return v_.call_libm(name(op), {x});
-    default: return nullptr;
+    case NestOp::kErfc:
+      return v_.call_libm(name(op), {x});
+    default:
+      return nullptr;
   }
 }
 
 Value* MathEmitter::exp32(Value* x) {
-  // e^x = 2^n (1 + r + r^2 P(r)); a large constant rounds n = x log2(e) and leaves it in the low bits.
+  // e^x = 2^n (1 + r + r^2 P(r)); a large constant rounds n = x log2(e) and leaves it in the low
+  // bits.
   constexpr float kMagic = 0x1.8p23f;
   Value* low = v_.f32(x, -104.0f);
   Value* high = v_.f32(x, 104.0f);

@@ -60,14 +60,15 @@ Value* MathEmitter::trigonometric(NestOp op, Value* x32) {
     return b_.CreateSelect(b_.CreateFCmpOEQ(x32, v_.f32(x32, 0.0f)), x32, result);
   };
   WideSinCos sc = sin_cos(r_phi, q_phi);
-  Value* odd = b_.CreateICmpNE(b_.CreateAnd(sc.quadrant, v_.i64(sc.quadrant, 1)),
-                               v_.i64(sc.quadrant, 0));
+  Value* odd =
+      b_.CreateICmpNE(b_.CreateAnd(sc.quadrant, v_.i64(sc.quadrant, 1)), v_.i64(sc.quadrant, 0));
   if (op == NestOp::kTan) {
     Value* top = b_.CreateSelect(odd, b_.CreateFNeg(sc.cos), sc.sin);
     return keep_zero(narrow(b_.CreateFDiv(top, b_.CreateSelect(odd, sc.sin, sc.cos))));
   }
   bool is_sin = op == NestOp::kSin;
-  Value* value = is_sin ? b_.CreateSelect(odd, sc.cos, sc.sin) : b_.CreateSelect(odd, sc.sin, sc.cos);
+  Value* value =
+      is_sin ? b_.CreateSelect(odd, sc.cos, sc.sin) : b_.CreateSelect(odd, sc.sin, sc.cos);
   Value* turn = is_sin ? sc.quadrant : b_.CreateAdd(sc.quadrant, v_.i64(sc.quadrant, 1));
   Value* flip = b_.CreateShl(b_.CreateAnd(turn, v_.i64(turn, 2)), v_.i64(turn, 62));
   Value* r32 = narrow(v_.to_float_bits(b_.CreateXor(v_.to_int_bits(value), flip)));
@@ -81,10 +82,11 @@ void MathEmitter::reduce_large(Value* x32, Value** r, Value** quadrant) {
   bool vector = x32->getType()->isVectorTy();
   Type* wide = v_.register_type(DType::kFloat64, vector);
   Value* u = v_.to_int_bits(x32);
-  Value* k = b_.CreateSub(b_.CreateAnd(b_.CreateLShr(u, v_.i32(u, 23)), v_.i32(u, 255)),
-                          v_.i32(u, 150));
+  Value* k =
+      b_.CreateSub(b_.CreateAnd(b_.CreateLShr(u, v_.i32(u, 23)), v_.i32(u, 255)), v_.i32(u, 150));
   // Lanes with small arguments, infinity and NaN read some entry; the caller and the end fix them.
-  Value* inside = b_.CreateAnd(b_.CreateICmpSGE(k, v_.i32(u, 0)), b_.CreateICmpSLE(k, v_.i32(u, 104)));
+  Value* inside =
+      b_.CreateAnd(b_.CreateICmpSGE(k, v_.i32(u, 0)), b_.CreateICmpSLE(k, v_.i32(u, 104)));
   k = b_.CreateSelect(inside, k, v_.i32(u, 0));
   Value* bits = b_.CreateOr(b_.CreateAnd(u, v_.i32(u, 0x7fffff)), v_.i32(u, 0x800000));
   Value* m = b_.CreateSIToFP(bits, wide);
@@ -108,7 +110,8 @@ void MathEmitter::reduce_large(Value* x32, Value** r, Value** quadrant) {
   Value* rest = v_.fma(n, v_.f64(m, -kHalfPiHigh), turn);
   rest = v_.fma(m, low, rest);
   rest = v_.fma(n, v_.f64(m, -kHalfPiLow), rest);
-  Value* finite = b_.CreateFCmpOLT(v_.abs(x32), v_.f32(x32, std::numeric_limits<float>::infinity()));
+  Value* finite =
+      b_.CreateFCmpOLT(v_.abs(x32), v_.f32(x32, std::numeric_limits<float>::infinity()));
   *r = b_.CreateSelect(finite, rest, v_.f64(rest, std::numeric_limits<double>::quiet_NaN()));
   *quadrant = v_.to_int_bits(t);
 }

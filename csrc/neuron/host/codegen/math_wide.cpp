@@ -34,18 +34,25 @@ Value* MathEmitter::narrow(Value* x) {
 Value* MathEmitter::unary_wide(NestOp op, Value* x) {
   auto number = [&](double c) { return v_.f64(x, c); };
   switch (op) {
-    case NestOp::kExp2: return exp2_wide(x);
-    case NestOp::kExpm1: return expm1_wide(x);
-    case NestOp::kLog2: return b_.CreateFMul(log_wide(x), number(kLog2E));
-    case NestOp::kLog10: return b_.CreateFMul(log_wide(x), number(kLog10E));
-    case NestOp::kLog1p: return log1p_wide(x);
-    case NestOp::kSinh: return sinh_wide(x);
+    case NestOp::kExp2:
+      return exp2_wide(x);
+    case NestOp::kExpm1:
+      return expm1_wide(x);
+    case NestOp::kLog2:
+      return b_.CreateFMul(log_wide(x), number(kLog2E));
+    case NestOp::kLog10:
+      return b_.CreateFMul(log_wide(x), number(kLog10E));
+    case NestOp::kLog1p:
+      return log1p_wide(x);
+    case NestOp::kSinh:
+      return sinh_wide(x);
     case NestOp::kCosh: {
       Value* e = exp_wide(v_.abs(x));
       return b_.CreateFMul(b_.CreateFAdd(e, b_.CreateFDiv(number(1), e)), number(0.5));
     }
     case NestOp::kAsin:
-    case NestOp::kAcos: return asin_acos(op, x);
+    case NestOp::kAcos:
+      return asin_acos(op, x);
     case NestOp::kAtan: {
       Value* a = v_.abs(x);
       Value* inverse = b_.CreateFCmpOGT(a, number(1));
@@ -53,7 +60,8 @@ Value* MathEmitter::unary_wide(NestOp op, Value* x) {
       r = b_.CreateSelect(inverse, b_.CreateFSub(number(0x1.921fb54442d18p0), r), r);
       return v_.copysign(r, x);
     }
-    case NestOp::kAsinh: return asinh_wide(x);
+    case NestOp::kAsinh:
+      return asinh_wide(x);
     case NestOp::kAcosh: {
       Value* t = b_.CreateFSub(x, number(1));
       Value* root = v_.unary_intrinsic(Intrinsic::sqrt, v_.fma(t, t, b_.CreateFAdd(t, t)));
@@ -67,11 +75,16 @@ Value* MathEmitter::unary_wide(NestOp op, Value* x) {
       r = b_.CreateSelect(b_.CreateFCmpUGT(a, number(1)), number(kNan), r);
       return v_.copysign(r, x);
     }
-    case NestOp::kErfc: return erfc_wide(x);
-    case NestOp::kErfinv: return erfinv_wide(x);
-    case NestOp::kLgamma: return v_.call_libm("neuron_lgamma", {x});
-    case NestOp::kDigamma: return v_.call_libm("neuron_digamma", {x});
-    default: return nullptr;
+    case NestOp::kErfc:
+      return erfc_wide(x);
+    case NestOp::kErfinv:
+      return erfinv_wide(x);
+    case NestOp::kLgamma:
+      return v_.call_libm("neuron_lgamma", {x});
+    case NestOp::kDigamma:
+      return v_.call_libm("neuron_digamma", {x});
+    default:
+      return nullptr;
   }
 }
 

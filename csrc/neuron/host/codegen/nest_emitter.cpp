@@ -29,12 +29,24 @@ void NestEmitter::run() {
   for (int phase = 0; phase < phases; ++phase) {
     begin_function(phase);
     switch (nest_.schedule) {
-      case Schedule::kPointwise: emit_pointwise(); break;
-      case Schedule::kHorizontal: emit_horizontal(); break;
-      case Schedule::kRow: emit_row(); break;
-      case Schedule::kSplit: emit_split(phase); break;
-      case Schedule::kColumn: emit_column(phase); break;
-      case Schedule::kSequential: emit_sequential(); break;
+      case Schedule::kPointwise:
+        emit_pointwise();
+        break;
+      case Schedule::kHorizontal:
+        emit_horizontal();
+        break;
+      case Schedule::kRow:
+        emit_row();
+        break;
+      case Schedule::kSplit:
+        emit_split(phase);
+        break;
+      case Schedule::kColumn:
+        emit_column(phase);
+        break;
+      case Schedule::kSequential:
+        emit_sequential();
+        break;
     }
     end_function();
   }
@@ -42,10 +54,10 @@ void NestEmitter::run() {
 
 void NestEmitter::begin_function(int phase) {
   Type* pointer = b_.getPtrTy();
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, b_.getInt64Ty(), b_.getInt64Ty()},
-                                       false);
-  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, kEntryNames[phase],
-                                     module_);
+  auto* type =
+      llvm::FunctionType::get(b_.getVoidTy(), {pointer, b_.getInt64Ty(), b_.getInt64Ty()}, false);
+  function_ =
+      llvm::Function::Create(type, llvm::Function::ExternalLinkage, kEntryNames[phase], module_);
   function_->setDoesNotThrow();
   function_->addFnAttr("prefer-vector-width", "512");
   function_->addFnAttr("min-legal-vector-width", "512");
@@ -79,8 +91,8 @@ void NestEmitter::begin_function(int phase) {
   scalar_.assign(nest_.scalars.size(), nullptr);
   if (nest_.schedule == Schedule::kHorizontal) return;  // the rest belongs to a table item
   auto word = [&](Value* table, int64_t at) {
-    return b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstGEP1_64(b_.getInt64Ty(), table,
-                                                                static_cast<uint64_t>(at)));
+    return b_.CreateLoad(b_.getInt64Ty(),
+                         b_.CreateConstGEP1_64(b_.getInt64Ty(), table, static_cast<uint64_t>(at)));
   };
   for (int d = 0; d < nest_.rank(); ++d) extent_[d] = word(extent_table_, d);
   for (size_t o = 0; o < count; ++o) {
@@ -92,8 +104,9 @@ void NestEmitter::begin_function(int phase) {
   }
   for (size_t s = 0; s < nest_.scalars.size(); ++s) {
     DType t = nest_.scalars[s];
-    scalar_[s] = v_.from_memory(t, b_.CreateLoad(v_.memory_type(t, false),
-                                                 b_.CreateConstGEP1_64(b_.getInt64Ty(), scalars_, s)));
+    scalar_[s] =
+        v_.from_memory(t, b_.CreateLoad(v_.memory_type(t, false),
+                                        b_.CreateConstGEP1_64(b_.getInt64Ty(), scalars_, s)));
   }
 }
 
@@ -104,7 +117,8 @@ Value* NestEmitter::ceil_div(Value* a, int64_t c) {
                        k(static_cast<int64_t>(__builtin_ctzll(static_cast<uint64_t>(c)))));
 }
 
-// ---- places --------------------------------------------------------------------------------------
+// ---- places
+// --------------------------------------------------------------------------------------
 
 void NestEmitter::unravel(Value* linear, int first, int last) {
   for (int d = last - 1; d > first; --d) {
@@ -120,8 +134,8 @@ void NestEmitter::locate_operands() {
     Value* offset = nullptr;
     for (int d = 0; d < nest_.parallel_rank; ++d) {
       if (d == nest_.vector_dim() || operand.strides[d] == Stride::kZero) continue;
-      Value* part = operand.strides[d] == Stride::kUnit ? pos_[d]
-                                                        : b_.CreateMul(pos_[d], stride_[o][d]);
+      Value* part =
+          operand.strides[d] == Stride::kUnit ? pos_[d] : b_.CreateMul(pos_[d], stride_[o][d]);
       offset = offset == nullptr ? part : b_.CreateAdd(offset, part);
     }
     item_pointer_[o] = offset == nullptr
@@ -172,7 +186,8 @@ void NestEmitter::emit_invariant(int done) {
   for (size_t id = 0; id < nest_.nodes.size(); ++id) {
     NodeId node = static_cast<NodeId>(id);
     NestOpClass cls = op_class(nest_.nodes[id].op);
-    if (cls == NestOpClass::kEffect || cls == NestOpClass::kReduce || vals_[id] != nullptr) continue;
+    if (cls == NestOpClass::kEffect || cls == NestOpClass::kReduce || vals_[id] != nullptr)
+      continue;
     if (!analysis_.varies_over_rows(node) && analysis_.pass(node) == done) emit_node(node);
   }
 }
@@ -185,7 +200,8 @@ void NestEmitter::emit_invariant_effects() {
   }
 }
 
-// ---- schedules -----------------------------------------------------------------------------------
+// ---- schedules
+// -----------------------------------------------------------------------------------
 
 void NestEmitter::emit_pointwise() {
   int last = nest_.rank() - 1;
@@ -369,8 +385,8 @@ void NestEmitter::emit_column(int phase) {
       if (phase == 0) {
         Value* first = b_.CreateMul(chunk, k(kColumnChunk));
         Values carries;
-        Values part = emit_column_chunk(
-            0, first, min(b_.CreateAdd(first, k(kColumnChunk)), rows), &carries);
+        Values part =
+            emit_column_chunk(0, first, min(b_.CreateAdd(first, k(kColumnChunk)), rows), &carries);
         store_partials(state, part, index(chunk), count);
         return;
       }

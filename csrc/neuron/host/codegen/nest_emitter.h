@@ -2,8 +2,8 @@
 //
 // NestEmitter: the loops of one verified nest as LLVM IR, one function per phase (kernel_args.h).
 //
-// Code is written in its final form, since no IR pass runs: values that do not vary inside a loop are
-// emitted before it, elements are processed as vectors of 16, and the last, partial vector runs
+// Code is written in its final form, since no IR pass runs: values that do not vary inside a loop
+// are emitted before it, elements are processed as vectors of 16, and the last, partial vector runs
 // under a mask. With AVX-512 large bodies are emitted once and always masked; otherwise there is an
 // unmasked body for whole vectors and a masked one for the rest.
 //
@@ -41,8 +41,8 @@ class NestEmitter {
   // Runs `body` for the items [begin, end); pos_ of the first `dims` dims follows the item.
   void for_items(int dims, const std::function<void()>& body);
   void unravel(Value* linear, int first, int last);  // sets pos_[first .. last)
-  void locate_operands();  // item_pointer_ from pos_ of the parallel dims
-  void emit_free();        // nodes that vary over nothing
+  void locate_operands();                            // item_pointer_ from pos_ of the parallel dims
+  void emit_free();                                  // nodes that vary over nothing
   void emit_invariant(int passes_done);
   void emit_invariant_effects();
   void emit_columns(Value* from, Value* to, const std::function<void()>& body);
@@ -54,8 +54,8 @@ class NestEmitter {
   Values loop(Value* from, Value* to, Value* step, const Values& init, const Body& body);
   // Vectors of 16 from `from` to `to`, active_ set for partial ones.
   Values vector_loop(Value* from, Value* to, const Values& init, const Body& body);
-  void emit_row_pass(int p);      // whole rows (kRow)
-  void emit_column_pass(int p);   // all rows of one vector of columns (kSequential)
+  void emit_row_pass(int p);     // whole rows (kRow)
+  void emit_column_pass(int p);  // all rows of one vector of columns (kSequential)
   // One reduction chunk of pass p; returns combined values of its reductions.
   Values emit_row_chunk(int p, Value* chunk, Values* carries);
   Values emit_column_chunk(int p, Value* first_row, Value* last_row, Values* carries);
@@ -83,7 +83,8 @@ class NestEmitter {
   Values accumulators(const PassState& s);  // initial carried values of the reductions
   void accumulate(NodeId r, Value* x, Value* linear, Value** accumulators);
   Values fold(NodeId r, const Values& a, const Values& b);
-  Values fold_accumulators(const PassState& s, const Values& carried);  // 4 -> 1, and lanes if by rows
+  Values fold_accumulators(const PassState& s,
+                           const Values& carried);  // 4 -> 1, and lanes if by rows
   Values fold_lanes(NodeId r, Values v);
   Values fold_all(const PassState& s, const Values& x, const Values& y);
   Values scan_init(const PassState& s);
@@ -134,9 +135,9 @@ class NestEmitter {
 
   // The place in the iteration space.
   std::array<Value*, kMaxNestRank> pos_{};
-  Value* active_ = nullptr;       // lanes of a partial vector
-  Value* buffer_row_ = nullptr;   // element offset of the current position in row buffers
-  std::vector<Value*> vals_;      // emitted nodes, null if not (or not visible here)
+  Value* active_ = nullptr;      // lanes of a partial vector
+  Value* buffer_row_ = nullptr;  // element offset of the current position in row buffers
+  std::vector<Value*> vals_;     // emitted nodes, null if not (or not visible here)
 };
 
 }  // namespace neuron::codegen

@@ -64,8 +64,8 @@ NestEmitter::Values NestEmitter::vector_loop(Value* from, Value* to, const Value
       std::array<uint32_t, kLanes> lanes;
       for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
       Value* rest = b_.CreateTrunc(b_.CreateSub(to, i), b_.getInt32Ty());
-      active_ = b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), lanes),
-                                 v_.splat(rest));
+      active_ =
+          b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), lanes), v_.splat(rest));
       return body(i, carried);
     });
   }
@@ -102,9 +102,11 @@ NestEmitter::Values NestEmitter::emit_body(int p, Value* row_linear, const Value
   return next;
 }
 
-// ---- by rows -------------------------------------------------------------------------------------
+// ---- by rows
+// -------------------------------------------------------------------------------------
 
-// Chunks of a row: pieces of the innermost dim, or groups of whole inner rows where these are short.
+// Chunks of a row: pieces of the innermost dim, or groups of whole inner rows where these are
+// short.
 NestEmitter::RowGrid NestEmitter::row_grid() {
   RowGrid g;
   g.inner = extent_[nest_.rank() - 1];
@@ -185,7 +187,8 @@ void NestEmitter::emit_row_pass(int p) {
   set_totals(state, out);
 }
 
-// ---- by columns ----------------------------------------------------------------------------------
+// ---- by columns
+// ----------------------------------------------------------------------------------
 
 NestEmitter::Values NestEmitter::emit_column_chunk(int p, Value* first, Value* end,
                                                    Values* carries) {

@@ -20,7 +20,8 @@ Value* NestEmitter::iota() const {
 Value* NestEmitter::value(NodeId id, bool vector) {
   Value* v = vals_[id];
   if (v == nullptr)
-    throw Error(ErrorCode::kInternal, "node " + std::to_string(id) + " is used before it is emitted");
+    throw Error(ErrorCode::kInternal,
+                "node " + std::to_string(id) + " is used before it is emitted");
   return vector && !v->getType()->isVectorTy() ? v_.splat(v) : v;
 }
 
@@ -148,7 +149,8 @@ void NestEmitter::emit_store_combine(NodeId id) {
   if (stride != Stride::kZero) {
     Value* old = v_.from_memory(
         n.dtype, b_.CreateMaskedGather(type, p, align, mask, Constant::getNullValue(type)));
-    b_.CreateMaskedScatter(v_.to_memory(n.dtype, v_.combine(n.op, n.dtype, old, x)), p, align, mask);
+    b_.CreateMaskedScatter(v_.to_memory(n.dtype, v_.combine(n.op, n.dtype, old, x)), p, align,
+                           mask);
     return;
   }
   loop(k(0), k(kLanes), k(1), {}, [&](Value* lane, const Values&) {
@@ -172,17 +174,26 @@ void NestEmitter::emit_node(NodeId id) {
   bool vector = analysis_.is_vector(id);
   v_.set_active(vector ? active_ : nullptr);
   switch (n.op) {
-    case NestOp::kLoad: vals_[id] = emit_load(id); return;
-    case NestOp::kScalar: vals_[id] = scalar_[n.attr]; return;
-    case NestOp::kConstant: vals_[id] = v_.constant(n.dtype, n.bits, false); return;
-    case NestOp::kExtent: vals_[id] = extent_[n.attr]; return;
+    case NestOp::kLoad:
+      vals_[id] = emit_load(id);
+      return;
+    case NestOp::kScalar:
+      vals_[id] = scalar_[n.attr];
+      return;
+    case NestOp::kConstant:
+      vals_[id] = v_.constant(n.dtype, n.bits, false);
+      return;
+    case NestOp::kExtent:
+      vals_[id] = extent_[n.attr];
+      return;
     case NestOp::kIndex: {
       Value* v = pos_[n.attr];
       if (vector && n.attr == nest_.vector_dim()) v = b_.CreateAdd(v_.splat(v), iota());
       vals_[id] = v;
       return;
     }
-    default: break;
+    default:
+      break;
   }
   if (op_class(n.op) == NestOpClass::kEffect) {
     emit_store(id);
@@ -195,7 +206,8 @@ void NestEmitter::emit_node(NodeId id) {
   vals_[id] = v_.apply(n, nest_.nodes[n.args[0]].dtype, args);
 }
 
-// ---- row buffers ---------------------------------------------------------------------------------
+// ---- row buffers
+// ---------------------------------------------------------------------------------
 
 Type* NestEmitter::kept_type(DType t, bool vector) const {
   return is_narrow_float(t) ? v_.register_type(t, vector) : v_.memory_type(t, vector);

@@ -131,7 +131,8 @@ void NestEmitter::set_totals(const PassState& s, const Values& totals) {
   }
 }
 
-// ---- scans ---------------------------------------------------------------------------------------
+// ---- scans
+// ---------------------------------------------------------------------------------------
 
 NestEmitter::Values NestEmitter::scan_init(const PassState& s) {
   Values init;
@@ -143,8 +144,7 @@ NestEmitter::Values NestEmitter::scan_init(const PassState& s) {
 Value* NestEmitter::emit_scan(NodeId id, Value* x, Value** carry) {
   const NestNode& n = nest_.nodes[id];
   if (!by_rows()) return *carry = v_.combine(n.op, n.dtype, *carry, x);
-  if (active_ != nullptr)
-    x = b_.CreateSelect(active_, x, v_.identity(n.op, n.dtype, true));
+  if (active_ != nullptr) x = b_.CreateSelect(active_, x, v_.identity(n.op, n.dtype, true));
   Value* result = llvm::PoisonValue::get(x->getType());
   for (uint64_t lane = 0; lane < kLanes; ++lane) {
     *carry = v_.combine(n.op, n.dtype, *carry, b_.CreateExtractElement(x, lane));
@@ -153,11 +153,12 @@ Value* NestEmitter::emit_scan(NodeId id, Value* x, Value** carry) {
   return result;
 }
 
-// ---- partial results of two-phase reductions -----------------------------------------------------
+// ---- partial results of two-phase reductions
+// -----------------------------------------------------
 
-// All partials of one reduction lie together, `count` of them; arg reductions keep the indices after
-// the values of all. Offsets of 8-byte values stay aligned because the launcher pads nothing and the
-// widest come first within a reduction: addresses are accessed with byte alignment.
+// All partials of one reduction lie together, `count` of them; arg reductions keep the indices
+// after the values of all. Offsets of 8-byte values stay aligned because the launcher pads nothing
+// and the widest come first within a reduction: addresses are accessed with byte alignment.
 Value* NestEmitter::partial_pointer(NodeId r, Value* index, Value* count) {
   int64_t before = 0;
   for (NodeId other : analysis_.reductions()) {
@@ -193,7 +194,8 @@ NestEmitter::Values NestEmitter::load_partials(const PassState& s, Value* index,
     if (is_arg(r)) {
       Value* start = partial_pointer(r, count, count);
       v.push_back(b_.CreateAlignedLoad(v_.register_type(DType::kInt64, vector),
-                                       b_.CreateGEP(b_.getInt64Ty(), start, index), llvm::Align(1)));
+                                       b_.CreateGEP(b_.getInt64Ty(), start, index),
+                                       llvm::Align(1)));
     }
   }
   return v;

@@ -18,12 +18,19 @@ using llvm::Intrinsic::ID;
 Type* ValueEmitter::register_type(DType t, bool vector) const {
   Type* e = nullptr;
   switch (t) {
-    case DType::kBool: e = b.getInt1Ty(); break;
+    case DType::kBool:
+      e = b.getInt1Ty();
+      break;
     case DType::kFloat16:
     case DType::kBFloat16:
-    case DType::kFloat32: e = b.getFloatTy(); break;
-    case DType::kFloat64: e = b.getDoubleTy(); break;
-    default: e = b.getIntNTy(static_cast<unsigned>(8 * element_size(t)));
+    case DType::kFloat32:
+      e = b.getFloatTy();
+      break;
+    case DType::kFloat64:
+      e = b.getDoubleTy();
+      break;
+    default:
+      e = b.getIntNTy(static_cast<unsigned>(8 * element_size(t)));
   }
   return vector ? FixedVectorType::get(e, kLanes) : e;
 }
@@ -81,8 +88,12 @@ Value* ValueEmitter::constant(DType t, uint64_t bits, bool vector) {
                            llvm::APFloat(llvm::APFloat::IEEEsingle(), llvm::APInt(32, u)));
   };
   switch (t) {
-    case DType::kFloat32: c = single(static_cast<uint32_t>(bits)); break;
-    case DType::kBFloat16: c = single(static_cast<uint32_t>(bits) << 16); break;
+    case DType::kFloat32:
+      c = single(static_cast<uint32_t>(bits));
+      break;
+    case DType::kBFloat16:
+      c = single(static_cast<uint32_t>(bits) << 16);
+      break;
     case DType::kFloat16: {
       llvm::APFloat half(llvm::APFloat::IEEEhalf(), llvm::APInt(16, bits));
       bool loses = false;
@@ -100,27 +111,34 @@ Value* ValueEmitter::constant(DType t, uint64_t bits, bool vector) {
   return vector ? llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(kLanes), c) : c;
 }
 
-// ---- memory and narrow floats --------------------------------------------------------------------
+// ---- memory and narrow floats
+// --------------------------------------------------------------------
 
 Value* ValueEmitter::from_memory(DType t, Value* raw) {
   switch (t) {
-    case DType::kBool: return b.CreateICmpNE(raw, Constant::getNullValue(raw->getType()));
+    case DType::kBool:
+      return b.CreateICmpNE(raw, Constant::getNullValue(raw->getType()));
     case DType::kBFloat16:
       return to_float_bits(
           b.CreateShl(b.CreateZExt(raw, shaped_type(raw, b.getInt32Ty())), i32(raw, 16)));
-    case DType::kFloat16: return f16_to_f32(raw);
-    default: return raw;
+    case DType::kFloat16:
+      return f16_to_f32(raw);
+    default:
+      return raw;
   }
 }
 
 Value* ValueEmitter::to_memory(DType t, Value* value) {
   switch (t) {
-    case DType::kBool: return b.CreateZExt(value, shaped_type(value, b.getInt8Ty()));
+    case DType::kBool:
+      return b.CreateZExt(value, shaped_type(value, b.getInt8Ty()));
     case DType::kBFloat16:
       return b.CreateTrunc(b.CreateLShr(to_int_bits(value), i32(value, 16)),
                            shaped_type(value, b.getInt16Ty()));
-    case DType::kFloat16: return f32_to_f16_bits(value);
-    default: return value;
+    case DType::kFloat16:
+      return f32_to_f16_bits(value);
+    default:
+      return value;
   }
 }
 
@@ -152,8 +170,8 @@ Value* ValueEmitter::f32_to_f16_bits(Value* v) {
   Value* odd = b.CreateAnd(b.CreateLShr(m, i32(u, 13)), i32(u, 1));
   Value* normal = b.CreateLShr(
       b.CreateSub(b.CreateAdd(b.CreateAdd(m, i32(u, 0xfff)), odd), i32(u, 0x38000000)), i32(u, 13));
-  Value* small = b.CreateSub(to_int_bits(b.CreateFAdd(to_float_bits(m), f32(u, 0.5f))),
-                             i32(u, 0x3f000000));
+  Value* small =
+      b.CreateSub(to_int_bits(b.CreateFAdd(to_float_bits(m), f32(u, 0.5f))), i32(u, 0x3f000000));
   Value* nan = b.CreateOr(b.CreateAnd(b.CreateLShr(m, i32(u, 13)), i32(u, 0x1ff)), i32(u, 0x7e00));
   Value* r = b.CreateSelect(b.CreateICmpULT(m, i32(u, 0x38800000)), small, normal);
   r = b.CreateSelect(b.CreateICmpUGE(m, i32(u, 0x477ff000)), i32(u, 0x7c00), r);
@@ -169,11 +187,11 @@ Value* ValueEmitter::round_to(DType t, Value* v) {
   Value* odd = b.CreateAnd(b.CreateLShr(u, i32(u, 16)), i32(u, 1));
   Value* rounded = b.CreateAdd(u, b.CreateAdd(odd, i32(u, 0x7fff)));
   Value* quiet = b.CreateOr(u, i32(u, 0x400000));
-  return to_float_bits(
-      b.CreateAnd(b.CreateSelect(is_nan(v), quiet, rounded), i32(u, 0xffff0000)));
+  return to_float_bits(b.CreateAnd(b.CreateSelect(is_nan(v), quiet, rounded), i32(u, 0xffff0000)));
 }
 
-// ---- conversions ---------------------------------------------------------------------------------
+// ---- conversions
+// ---------------------------------------------------------------------------------
 
 Value* ValueEmitter::float_to_int(DType to, Value* v) {
   // As x86 converts: what does not fit gives the smallest integer.
@@ -207,7 +225,8 @@ Value* ValueEmitter::cast(DType to, DType from, Value* v) {
     return is_narrow_float(to) ? round_to(to, v) : v;
   }
   if (to == DType::kBool) return b.CreateICmpNE(v, Constant::getNullValue(v->getType()));
-  if (is_integral(to)) return is_signed(from) ? b.CreateSExtOrTrunc(v, type) : b.CreateZExtOrTrunc(v, type);
+  if (is_integral(to))
+    return is_signed(from) ? b.CreateSExtOrTrunc(v, type) : b.CreateZExtOrTrunc(v, type);
   Value* f = is_signed(from) ? b.CreateSIToFP(v, type) : b.CreateUIToFP(v, type);
   return round_to(to, f);
 }
@@ -217,18 +236,22 @@ Value* ValueEmitter::bitcast(DType to, DType from, Value* v) {
   return from_memory(to, b.CreateBitCast(raw, memory_type(to, v->getType()->isVectorTy())));
 }
 
-// ---- reductions ----------------------------------------------------------------------------------
+// ---- reductions
+// ----------------------------------------------------------------------------------
 
 Value* ValueEmitter::identity(NestOp op, DType t, bool vector) {
   Value* like = zero(t, vector);
   int bits = static_cast<int>(register_type(t, false)->getScalarSizeInBits());
   bool floating = is_floating(t);
-  auto number = [&](double v) { return t == DType::kFloat64 ? f64(like, v) : f32(like, static_cast<float>(v)); };
+  auto number = [&](double v) {
+    return t == DType::kFloat64 ? f64(like, v) : f32(like, static_cast<float>(v));
+  };
   int64_t low = is_signed(t) ? std::numeric_limits<int64_t>::min() >> (64 - bits) : 0;
   int64_t high = is_signed(t) ? -(low + 1) : -1;
   switch (op) {
     case NestOp::kReduceProd:
-    case NestOp::kScanProd: return floating ? number(1.0) : integer(like, bits, 1);
+    case NestOp::kScanProd:
+      return floating ? number(1.0) : integer(like, bits, 1);
     case NestOp::kReduceMax:
     case NestOp::kScanMax:
     case NestOp::kArgMax:
@@ -237,8 +260,10 @@ Value* ValueEmitter::identity(NestOp op, DType t, bool vector) {
     case NestOp::kScanMin:
     case NestOp::kArgMin:
       return floating ? number(std::numeric_limits<double>::infinity()) : integer(like, bits, high);
-    case NestOp::kReduceAnd: return integer(like, bits, -1);
-    default: return like;
+    case NestOp::kReduceAnd:
+      return integer(like, bits, -1);
+    default:
+      return like;
   }
 }
 
@@ -248,25 +273,39 @@ Value* ValueEmitter::combine(NestOp op, DType t, Value* x, Value* y) {
   switch (op) {
     case NestOp::kReduceSum:
     case NestOp::kScanSum:
-    case NestOp::kStoreAdd: node.op = NestOp::kAdd; break;
+    case NestOp::kStoreAdd:
+      node.op = NestOp::kAdd;
+      break;
     case NestOp::kReduceProd:
     case NestOp::kScanProd:
-    case NestOp::kStoreMul: node.op = NestOp::kMul; break;
+    case NestOp::kStoreMul:
+      node.op = NestOp::kMul;
+      break;
     case NestOp::kReduceMax:
     case NestOp::kScanMax:
-    case NestOp::kStoreMax: node.op = NestOp::kMax; break;
+    case NestOp::kStoreMax:
+      node.op = NestOp::kMax;
+      break;
     case NestOp::kReduceMin:
     case NestOp::kScanMin:
-    case NestOp::kStoreMin: node.op = NestOp::kMin; break;
-    case NestOp::kReduceAnd: node.op = NestOp::kAnd; break;
-    case NestOp::kReduceOr: node.op = NestOp::kOr; break;
-    default: throw Error(ErrorCode::kInternal, std::string("cannot combine with ") + name(op));
+    case NestOp::kStoreMin:
+      node.op = NestOp::kMin;
+      break;
+    case NestOp::kReduceAnd:
+      node.op = NestOp::kAnd;
+      break;
+    case NestOp::kReduceOr:
+      node.op = NestOp::kOr;
+      break;
+    default:
+      throw Error(ErrorCode::kInternal, std::string("cannot combine with ") + name(op));
   }
   Value* args[] = {x, y, nullptr};
   return apply(node, t, args);
 }
 
-// ---- calls and reports ---------------------------------------------------------------------------
+// ---- calls and reports
+// ---------------------------------------------------------------------------
 
 Value* ValueEmitter::call_libm(const char* name, llvm::ArrayRef<Value*> args) {
   Type* element = args[0]->getType()->getScalarType();
@@ -302,7 +341,8 @@ void ValueEmitter::report(Value* condition, uint32_t status) {
 
 Value* ValueEmitter::wrap_index(Value* index, Value* extent) {
   Value* nothing = Constant::getNullValue(index->getType());
-  Value* wrapped = b.CreateSelect(b.CreateICmpSLT(index, nothing), b.CreateAdd(index, extent), index);
+  Value* wrapped =
+      b.CreateSelect(b.CreateICmpSLT(index, nothing), b.CreateAdd(index, extent), index);
   Value* outside = b.CreateOr(b.CreateICmpSLT(wrapped, nothing), b.CreateICmpSGE(wrapped, extent));
   report(outside, kStatusIndexOutOfRange);
   return b.CreateSelect(outside, nothing, wrapped);
@@ -335,12 +375,17 @@ Value* ValueEmitter::int_divide(NestOp op, DType t, Value* x, Value* y) {
   Value* adjust = b.CreateAnd(inexact, differs);
   Value* result = nullptr;
   switch (op) {
-    case NestOp::kTruncDiv: result = quotient; break;
+    case NestOp::kTruncDiv:
+      result = quotient;
+      break;
     case NestOp::kFloorDiv:
       result = b.CreateSelect(adjust, b.CreateSub(quotient, integer(y, bits, 1)), quotient);
       break;
-    case NestOp::kFmod: result = remainder; break;
-    default: result = b.CreateSelect(adjust, b.CreateAdd(remainder, y), remainder);
+    case NestOp::kFmod:
+      result = remainder;
+      break;
+    default:
+      result = b.CreateSelect(adjust, b.CreateAdd(remainder, y), remainder);
   }
   return b.CreateSelect(by_zero, nothing, result);
 }

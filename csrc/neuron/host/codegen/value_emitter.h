@@ -3,10 +3,10 @@
 // ValueEmitter: LLVM IR for the values of a loop nest: types, constants, conversions, arithmetic.
 //
 // Every function works on a scalar or on a vector of 16 lanes alike; arguments of one call have the
-// same shape. Register forms: f32 and f64 as they are; bf16 and f16 as f32 that holds a value of the
-// narrow type; integers as iN (signedness is in the DType); bool as i1. No fast-math flag is ever
-// set, and nothing here depends on the target features except through instructions that give the
-// same bits.
+// same shape. Register forms: f32 and f64 as they are; bf16 and f16 as f32 that holds a value of
+// the narrow type; integers as iN (signedness is in the DType); bool as i1. No fast-math flag is
+// ever set, and nothing here depends on the target features except through instructions that give
+// the same bits.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -40,7 +40,9 @@ class ValueEmitter {
   Value* to_memory(DType t, Value* value);
 
   Value* constant(DType t, uint64_t bits, bool vector);
-  Value* zero(DType t, bool vector) { return llvm::Constant::getNullValue(register_type(t, vector)); }
+  Value* zero(DType t, bool vector) {
+    return llvm::Constant::getNullValue(register_type(t, vector));
+  }
   Value* splat(Value* scalar) { return b.CreateVectorSplat(16, scalar); }
 
   Value* cast(DType to, DType from, Value* v);

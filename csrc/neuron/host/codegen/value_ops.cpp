@@ -14,21 +14,27 @@ namespace Intrinsic = llvm::Intrinsic;
 namespace {
 
 [[noreturn]] void unsupported(NestOp op, DType t) {
-  throw Error(ErrorCode::kUnsupported,
-              std::string("no code for ") + name(op) + " of " + name(t));
+  throw Error(ErrorCode::kUnsupported, std::string("no code for ") + name(op) + " of " + name(t));
 }
 
 }  // namespace
 
 Value* ValueEmitter::apply(const NestNode& node, DType argument, Value* const* args) {
   switch (node.op) {
-    case NestOp::kCast: return cast(node.dtype, argument, args[0]);
-    case NestOp::kBitcast: return bitcast(node.dtype, argument, args[0]);
-    case NestOp::kSelect: return b.CreateSelect(args[0], args[1], args[2]);
-    case NestOp::kFma: return fma(args[0], args[1], args[2]);
-    case NestOp::kPhilox: return philox(args[0], args[1], args[2], node.attr);
-    case NestOp::kWrapIndex: return wrap_index(args[0], args[1]);
-    default: break;
+    case NestOp::kCast:
+      return cast(node.dtype, argument, args[0]);
+    case NestOp::kBitcast:
+      return bitcast(node.dtype, argument, args[0]);
+    case NestOp::kSelect:
+      return b.CreateSelect(args[0], args[1], args[2]);
+    case NestOp::kFma:
+      return fma(args[0], args[1], args[2]);
+    case NestOp::kPhilox:
+      return philox(args[0], args[1], args[2], node.attr);
+    case NestOp::kWrapIndex:
+      return wrap_index(args[0], args[1]);
+    default:
+      break;
   }
   if (op_class(node.op) == NestOpClass::kCompare)
     return compare(node.op, argument, args[0], args[1]);
@@ -47,12 +53,23 @@ Value* ValueEmitter::compare(NestOp op, DType t, Value* x, Value* y) {
   bool floating = is_floating(t), sign = is_signed(t);
   P p = P::ICMP_EQ;
   switch (op) {
-    case NestOp::kEq: p = floating ? P::FCMP_OEQ : P::ICMP_EQ; break;
-    case NestOp::kNe: p = floating ? P::FCMP_UNE : P::ICMP_NE; break;
-    case NestOp::kLt: p = floating ? P::FCMP_OLT : sign ? P::ICMP_SLT : P::ICMP_ULT; break;
-    case NestOp::kLe: p = floating ? P::FCMP_OLE : sign ? P::ICMP_SLE : P::ICMP_ULE; break;
-    case NestOp::kGt: p = floating ? P::FCMP_OGT : sign ? P::ICMP_SGT : P::ICMP_UGT; break;
-    default: p = floating ? P::FCMP_OGE : sign ? P::ICMP_SGE : P::ICMP_UGE;
+    case NestOp::kEq:
+      p = floating ? P::FCMP_OEQ : P::ICMP_EQ;
+      break;
+    case NestOp::kNe:
+      p = floating ? P::FCMP_UNE : P::ICMP_NE;
+      break;
+    case NestOp::kLt:
+      p = floating ? P::FCMP_OLT : sign ? P::ICMP_SLT : P::ICMP_ULT;
+      break;
+    case NestOp::kLe:
+      p = floating ? P::FCMP_OLE : sign ? P::ICMP_SLE : P::ICMP_ULE;
+      break;
+    case NestOp::kGt:
+      p = floating ? P::FCMP_OGT : sign ? P::ICMP_SGT : P::ICMP_UGT;
+      break;
+    default:
+      p = floating ? P::FCMP_OGE : sign ? P::ICMP_SGE : P::ICMP_UGE;
   }
   return b.CreateCmp(p, x, y);
 }
@@ -68,20 +85,30 @@ Value* ValueEmitter::float_unary(NestOp op, DType t, Value* x) {
   bool wide = t == DType::kFloat64;
   Value* one = wide ? f64(x, 1.0) : f32(x, 1.0f);
   switch (op) {
-    case NestOp::kNeg: return b.CreateFNeg(x);
-    case NestOp::kAbs: return abs(x);
+    case NestOp::kNeg:
+      return b.CreateFNeg(x);
+    case NestOp::kAbs:
+      return abs(x);
     case NestOp::kSign: {
       Value* positive = b.CreateSelect(b.CreateFCmpOGT(x, nothing), one, nothing);
       return b.CreateSelect(b.CreateFCmpOLT(x, nothing), b.CreateFNeg(one), positive);
     }
-    case NestOp::kFloor: return MathEmitter(*this).round(Intrinsic::floor, x);
-    case NestOp::kCeil: return MathEmitter(*this).round(Intrinsic::ceil, x);
-    case NestOp::kRound: return MathEmitter(*this).round(Intrinsic::roundeven, x);
-    case NestOp::kTrunc: return MathEmitter(*this).round(Intrinsic::trunc, x);
-    case NestOp::kSqrt: return unary_intrinsic(Intrinsic::sqrt, x);
-    case NestOp::kRsqrt: return b.CreateFDiv(one, unary_intrinsic(Intrinsic::sqrt, x));
-    case NestOp::kReciprocal: return b.CreateFDiv(one, x);
-    default: break;
+    case NestOp::kFloor:
+      return MathEmitter(*this).round(Intrinsic::floor, x);
+    case NestOp::kCeil:
+      return MathEmitter(*this).round(Intrinsic::ceil, x);
+    case NestOp::kRound:
+      return MathEmitter(*this).round(Intrinsic::roundeven, x);
+    case NestOp::kTrunc:
+      return MathEmitter(*this).round(Intrinsic::trunc, x);
+    case NestOp::kSqrt:
+      return unary_intrinsic(Intrinsic::sqrt, x);
+    case NestOp::kRsqrt:
+      return b.CreateFDiv(one, unary_intrinsic(Intrinsic::sqrt, x));
+    case NestOp::kReciprocal:
+      return b.CreateFDiv(one, x);
+    default:
+      break;
   }
   MathEmitter math(*this);
   Value* r = wide ? math.unary64(op, x) : math.unary32(op, x);
@@ -111,8 +138,8 @@ Value* ValueEmitter::float_divide_floor(Value* x, Value* y) {
   Value* up = b.CreateFCmpOGT(b.CreateFSub(quotient, low), number(0.5));
   Value* nearest = b.CreateSelect(up, b.CreateFAdd(low, number(1)), low);
   Value* plain = b.CreateFDiv(x, y);
-  Value* result = b.CreateSelect(b.CreateFCmpUNE(quotient, nothing), nearest,
-                                 copysign(nothing, plain));
+  Value* result =
+      b.CreateSelect(b.CreateFCmpUNE(quotient, nothing), nearest, copysign(nothing, plain));
   return b.CreateSelect(b.CreateFCmpOEQ(y, nothing), plain, result);
 }
 
@@ -135,28 +162,43 @@ Value* ValueEmitter::float_binary(NestOp op, DType t, Value* x, Value* y) {
   bool wide = t == DType::kFloat64;
   MathEmitter math(*this);
   switch (op) {
-    case NestOp::kAdd: return b.CreateFAdd(x, y);
-    case NestOp::kSub: return b.CreateFSub(x, y);
-    case NestOp::kMul: return b.CreateFMul(x, y);
-    case NestOp::kDiv: return b.CreateFDiv(x, y);
-    case NestOp::kTruncDiv: return math.round(Intrinsic::trunc, round_to(t, b.CreateFDiv(x, y)));
-    case NestOp::kFloorDiv: return float_divide_floor(x, y);
-    case NestOp::kFmod: return call_libm(wide ? "fmod" : "fmodf", {x, y});
-    case NestOp::kRemainder: return float_remainder(x, y);
-    case NestOp::kMax: return float_max(x, y, true);
-    case NestOp::kMin: return float_max(x, y, false);
+    case NestOp::kAdd:
+      return b.CreateFAdd(x, y);
+    case NestOp::kSub:
+      return b.CreateFSub(x, y);
+    case NestOp::kMul:
+      return b.CreateFMul(x, y);
+    case NestOp::kDiv:
+      return b.CreateFDiv(x, y);
+    case NestOp::kTruncDiv:
+      return math.round(Intrinsic::trunc, round_to(t, b.CreateFDiv(x, y)));
+    case NestOp::kFloorDiv:
+      return float_divide_floor(x, y);
+    case NestOp::kFmod:
+      return call_libm(wide ? "fmod" : "fmodf", {x, y});
+    case NestOp::kRemainder:
+      return float_remainder(x, y);
+    case NestOp::kMax:
+      return float_max(x, y, true);
+    case NestOp::kMin:
+      return float_max(x, y, false);
     case NestOp::kFmax:
       return b.CreateSelect(b.CreateOr(b.CreateFCmpOGT(x, y), is_nan(y)), x, y);
     case NestOp::kFmin:
       return b.CreateSelect(b.CreateOr(b.CreateFCmpOLT(x, y), is_nan(y)), x, y);
-    case NestOp::kCopysign: return copysign(x, y);
-    case NestOp::kPow: return wide ? call_libm("pow", {x, y}) : math.pow32(x, y);
-    case NestOp::kAtan2: return wide ? call_libm("atan2", {x, y}) : math.atan2_32(x, y);
-    case NestOp::kHypot: return wide ? call_libm("hypot", {x, y}) : math.hypot32(x, y);
+    case NestOp::kCopysign:
+      return copysign(x, y);
+    case NestOp::kPow:
+      return wide ? call_libm("pow", {x, y}) : math.pow32(x, y);
+    case NestOp::kAtan2:
+      return wide ? call_libm("atan2", {x, y}) : math.atan2_32(x, y);
+    case NestOp::kHypot:
+      return wide ? call_libm("hypot", {x, y}) : math.hypot32(x, y);
     case NestOp::kNextAfter:
       if (is_narrow_float(t)) unsupported(op, t);
       return next_after(x, y);
-    default: unsupported(op, t);
+    default:
+      unsupported(op, t);
   }
 }
 
@@ -164,8 +206,10 @@ Value* ValueEmitter::int_unary(NestOp op, DType t, Value* x) {
   Constant* nothing = Constant::getNullValue(x->getType());
   int bits = static_cast<int>(x->getType()->getScalarSizeInBits());
   switch (op) {
-    case NestOp::kNeg: return b.CreateNeg(x);
-    case NestOp::kNot: return b.CreateNot(x);
+    case NestOp::kNeg:
+      return b.CreateNeg(x);
+    case NestOp::kNot:
+      return b.CreateNot(x);
     case NestOp::kAbs:
       return is_signed(t) ? b.CreateSelect(b.CreateICmpSLT(x, nothing), b.CreateNeg(x), x) : x;
     case NestOp::kSign: {
@@ -173,7 +217,8 @@ Value* ValueEmitter::int_unary(NestOp op, DType t, Value* x) {
       if (!is_signed(t)) return positive;
       return b.CreateSelect(b.CreateICmpSLT(x, nothing), integer(x, bits, -1), positive);
     }
-    default: unsupported(op, t);
+    default:
+      unsupported(op, t);
   }
 }
 
@@ -181,22 +226,29 @@ Value* ValueEmitter::int_binary(NestOp op, DType t, Value* x, Value* y) {
   bool logical = t == DType::kBool, sign = is_signed(t);
   int bits = static_cast<int>(x->getType()->getScalarSizeInBits());
   switch (op) {
-    case NestOp::kAdd: return logical ? b.CreateOr(x, y) : b.CreateAdd(x, y);
-    case NestOp::kSub: return b.CreateSub(x, y);
-    case NestOp::kMul: return logical ? b.CreateAnd(x, y) : b.CreateMul(x, y);
+    case NestOp::kAdd:
+      return logical ? b.CreateOr(x, y) : b.CreateAdd(x, y);
+    case NestOp::kSub:
+      return b.CreateSub(x, y);
+    case NestOp::kMul:
+      return logical ? b.CreateAnd(x, y) : b.CreateMul(x, y);
     case NestOp::kTruncDiv:
     case NestOp::kFloorDiv:
     case NestOp::kFmod:
-    case NestOp::kRemainder: return int_divide(op, t, x, y);
+    case NestOp::kRemainder:
+      return int_divide(op, t, x, y);
     case NestOp::kMax:
       if (logical) return b.CreateOr(x, y);
       return b.CreateSelect(sign ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y), x, y);
     case NestOp::kMin:
       if (logical) return b.CreateAnd(x, y);
       return b.CreateSelect(sign ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y), x, y);
-    case NestOp::kAnd: return b.CreateAnd(x, y);
-    case NestOp::kOr: return b.CreateOr(x, y);
-    case NestOp::kXor: return b.CreateXor(x, y);
+    case NestOp::kAnd:
+      return b.CreateAnd(x, y);
+    case NestOp::kOr:
+      return b.CreateOr(x, y);
+    case NestOp::kXor:
+      return b.CreateXor(x, y);
     case NestOp::kShl:
     case NestOp::kShr: {
       Value* inside = b.CreateICmpULT(y, integer(y, bits, bits));
@@ -206,7 +258,8 @@ Value* ValueEmitter::int_binary(NestOp op, DType t, Value* x, Value* y) {
       if (!sign) return b.CreateSelect(inside, b.CreateLShr(x, count), integer(x, bits, 0));
       return b.CreateAShr(x, b.CreateSelect(inside, y, integer(y, bits, bits - 1)));
     }
-    default: unsupported(op, t);
+    default:
+      unsupported(op, t);
   }
 }
 
