@@ -3,9 +3,10 @@
 
     python tools/ulp/fit_polynomials.py > csrc/neuron/host/codegen/polynomials.h
 
-Each polynomial is the least-squares fit at Chebyshev nodes, with 60 digits. Coefficients of float polynomials are rounded one after the
-other, lowest first, and the rest is fitted again after each rounding. The relative error that is
-printed with each table is that of the rounded polynomial, evaluated exactly.
+Each polynomial is the least-squares fit at Chebyshev nodes, with 50 digits. Coefficients of float
+polynomials are rounded one after the other, lowest first, and the rest is fitted again after each
+rounding. The relative error that is printed with each table is that of the rounded polynomial,
+evaluated exactly.
 """
 
 import struct
@@ -120,44 +121,121 @@ def main():
     print("// Written by tools/ulp/fit_polynomials.py.\n#pragma once\n")
     print("namespace neuron::codegen {\n// clang-format off\n")
     h = log(2) / 2
-    emit("Exp32", "(exp(r) - 1 - r) / r^2, |r| <= ln(2)/2",
-         series(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -h, h, 4, True,
-         lambda r, p: (1 + r + r * r * p) / exp(r) - 1)
+    emit(
+        "Exp32",
+        "(exp(r) - 1 - r) / r^2, |r| <= ln(2)/2",
+        series(lambda r: (exp(r) - 1 - r) / r**2, 0.5),
+        -h,
+        h,
+        4,
+        True,
+        lambda r, p: (1 + r + r * r * p) / exp(r) - 1,
+    )
     e1 = mpf("0.921875")
-    emit("Erf32", "erf(x)/x - 1 in x^2, |x| < 0.921875",
-         lambda u: erf(sqrt(u)) / sqrt(u) - 1, mpf(10) ** -15, e1 * e1, 6, True,
-         lambda u, p: (1 + p) / (erf(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0))
-    emit("LogErfc32", "log(erfc(x)), 0.921875 <= x <= 4",
-         lambda x: log(erfc(x)), e1, 4, 9, True,
-         lambda x, p: (1 - exp(p)) / erf(x) - 1)
+    emit(
+        "Erf32",
+        "erf(x)/x - 1 in x^2, |x| < 0.921875",
+        lambda u: erf(sqrt(u)) / sqrt(u) - 1,
+        mpf(10) ** -15,
+        e1 * e1,
+        6,
+        True,
+        lambda u, p: (1 + p) / (erf(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0),
+    )
+    emit(
+        "LogErfc32",
+        "log(erfc(x)), 0.921875 <= x <= 4",
+        lambda x: log(erfc(x)),
+        e1,
+        4,
+        9,
+        True,
+        lambda x, p: (1 - exp(p)) / erf(x) - 1,
+    )
     s2 = sqrt(mpf(2))
-    emit("Log32", "(log(1+f) - f + f^2/2) / f^3, 1+f in [sqrt(1/2), sqrt(2)]",
-         series(lambda f: (log(1 + f) - f + f * f / 2) / f**3, 1 / mpf(3)), 1 / s2 - 1, s2 - 1, 8, True,
-         lambda f, p: (f - f * f / 2 + f**3 * p) / log(1 + f) - 1 if abs(f) > 1e-9 else mpf(0))
-    emit("Exp64", "(exp(r) - 1) / r, |r| <= ln(2)/2",
-         series(lambda r: (exp(r) - 1) / r, 1), -h, h, 7, False)
+    emit(
+        "Log32",
+        "(log(1+f) - f + f^2/2) / f^3, 1+f in [sqrt(1/2), sqrt(2)]",
+        series(lambda f: (log(1 + f) - f + f * f / 2) / f**3, 1 / mpf(3)),
+        1 / s2 - 1,
+        s2 - 1,
+        8,
+        True,
+        lambda f, p: (f - f * f / 2 + f**3 * p) / log(1 + f) - 1 if abs(f) > 1e-9 else mpf(0),
+    )
+    emit(
+        "Exp64",
+        "(exp(r) - 1) / r, |r| <= ln(2)/2",
+        series(lambda r: (exp(r) - 1) / r, 1),
+        -h,
+        h,
+        7,
+        False,
+    )
     s = ((s2 - 1) / (s2 + 1)) ** 2
-    emit("Log64", "(atanh(s)/s - 1) / s^2 in s^2, |s| <= (sqrt(2)-1)/(sqrt(2)+1)",
-         lambda u: (atanh(sqrt(u)) / sqrt(u) - 1) / u, mpf(10) ** -15, s, 5, False,
-         lambda u, p: (1 + u * p) / (atanh(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0))
+    emit(
+        "Log64",
+        "(atanh(s)/s - 1) / s^2 in s^2, |s| <= (sqrt(2)-1)/(sqrt(2)+1)",
+        lambda u: (atanh(sqrt(u)) / sqrt(u) - 1) / u,
+        mpf(10) ** -15,
+        s,
+        5,
+        False,
+        lambda u, p: (1 + u * p) / (atanh(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0),
+    )
     r = (pi / 4 * mpf("1.001")) ** 2
-    emit("Sin64", "(sin(r)/r - 1) / r^2 in r^2, |r| <= pi/4",
-         lambda u: (sin(sqrt(u)) / sqrt(u) - 1) / u, mpf(10) ** -15, r, 4, False,
-         lambda u, p: (1 + u * p) / (sin(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0))
-    emit("Cos64", "(cos(r) - 1) / r^2 in r^2, |r| <= pi/4",
-         lambda u: (cos(sqrt(u)) - 1) / u, mpf(10) ** -15, r, 4, False,
-         lambda u, p: (1 + u * p) / cos(sqrt(u)) - 1)
-    emit("Atan64", "atan(x)/x in x^2, |x| <= 1",
-         lambda u: atan(sqrt(u)) / sqrt(u), mpf(10) ** -15, 1, 11, False,
-         lambda u, p: p / (atan(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0))
-    emit("Asin64", "asin(x)/x in x^2, |x| <= 1/2",
-         lambda u: asin(sqrt(u)) / sqrt(u), mpf(10) ** -15, mpf(1) / 4, 7, False,
-         lambda u, p: p / (asin(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0))
+    emit(
+        "Sin64",
+        "(sin(r)/r - 1) / r^2 in r^2, |r| <= pi/4",
+        lambda u: (sin(sqrt(u)) / sqrt(u) - 1) / u,
+        mpf(10) ** -15,
+        r,
+        4,
+        False,
+        lambda u, p: (1 + u * p) / (sin(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0),
+    )
+    emit(
+        "Cos64",
+        "(cos(r) - 1) / r^2 in r^2, |r| <= pi/4",
+        lambda u: (cos(sqrt(u)) - 1) / u,
+        mpf(10) ** -15,
+        r,
+        4,
+        False,
+        lambda u, p: (1 + u * p) / cos(sqrt(u)) - 1,
+    )
+    emit(
+        "Atan64",
+        "atan(x)/x in x^2, |x| <= 1",
+        lambda u: atan(sqrt(u)) / sqrt(u),
+        mpf(10) ** -15,
+        1,
+        11,
+        False,
+        lambda u, p: p / (atan(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0),
+    )
+    emit(
+        "Asin64",
+        "asin(x)/x in x^2, |x| <= 1/2",
+        lambda u: asin(sqrt(u)) / sqrt(u),
+        mpf(10) ** -15,
+        mpf(1) / 4,
+        7,
+        False,
+        lambda u, p: p / (asin(sqrt(u)) / sqrt(u)) - 1 if u > 0 else mpf(0),
+    )
     # erfc(x) = exp(-x^2) R((x - 2) / (x + 2)), 0 <= x <= 10.5
     top = mpf("10.5")
-    emit("Erfc64", "erfc(x) exp(x^2) in (x-2)/(x+2), 0 <= x <= 10.5",
-         lambda t: erfc(2 * (1 + t) / (1 - t)) * exp((2 * (1 + t) / (1 - t)) ** 2),
-         -1, (top - 2) / (top + 2), 14, False)
+    emit(
+        "Erfc64",
+        "erfc(x) exp(x^2) in (x-2)/(x+2), 0 <= x <= 10.5",
+        lambda t: erfc(2 * (1 + t) / (1 - t)) * exp((2 * (1 + t) / (1 - t)) ** 2),
+        -1,
+        (top - 2) / (top + 2),
+        14,
+        False,
+    )
+
     # erfinv(x) = x P(w), w = -log(1 - x^2)
     def by_w(w):
         x = sqrt(1 - exp(-w))
@@ -169,10 +247,24 @@ def main():
         guess = erfinv(mp.mpf(min(float(x), 1 - 1e-15)))
         return findroot(lambda y: erfc(y) / tail - 1, guess) if w > mpf("0.1") else erfinv(x)
 
-    emit("ErfinvLow64", "erfinv(x)/x in w - 2.5, w = -log(1-x^2) < 5",
-         lambda t: by_w(t + mpf("2.5")), mpf("-2.499999999"), mpf("2.5"), 12, False)
-    emit("ErfinvHigh64", "erfinv(x)/x in sqrt(w) - 3, 5 <= w <= 17",
-         lambda t: by_w((t + 3) ** 2), sqrt(mpf(5)) - 3, sqrt(mpf(17)) - 3, 12, False)
+    emit(
+        "ErfinvLow64",
+        "erfinv(x)/x in w - 2.5, w = -log(1-x^2) < 5",
+        lambda t: by_w(t + mpf("2.5")),
+        mpf("-2.499999999"),
+        mpf("2.5"),
+        12,
+        False,
+    )
+    emit(
+        "ErfinvHigh64",
+        "erfinv(x)/x in sqrt(w) - 3, 5 <= w <= 17",
+        lambda t: by_w((t + 3) ** 2),
+        sqrt(mpf(5)) - 3,
+        sqrt(mpf(17)) - 3,
+        12,
+        False,
+    )
     emit_powers()
     print("// clang-format on\n}  // namespace neuron::codegen")
 

@@ -90,7 +90,7 @@ enum class NestOpClass : uint8_t {
   X(Index, "index", Leaf)        /* i64 position in dim `attr` */                                  \
   X(Extent, "extent", Leaf)      /* i64 extent of dim `attr` */                                    \
   /* unary: dtype of the argument unless said */                                                   \
-  X(Cast, "cast", Unary)         /* value conversion; float to int truncates, through i32 for the   \
+  X(Cast, "cast", Unary)         /* value conversion; float to int truncates, through i32 for the \
                                     narrow types; out of range and NaN give the smallest i32, i64; \
                                     to i1: not equal to 0 */                                       \
   X(Bitcast, "bitcast", Unary)   /* same element size */                                           \
@@ -105,7 +105,7 @@ enum class NestOpClass : uint8_t {
   X(Atanh, "atanh", Unary) X(Erf, "erf", Unary) X(Erfc, "erfc", Unary) X(Erfinv, "erfinv", Unary)  \
   X(Sigmoid, "sigmoid", Unary) X(Lgamma, "lgamma", Unary) X(Digamma, "digamma", Unary)             \
   /* binary: both arguments and the result have one dtype */                                       \
-  X(Add, "add", Binary) X(Sub, "sub", Binary) X(Mul, "mul", Binary)  /* ints wrap, bool: or xor and */\
+  X(Add, "add", Binary) X(Sub, "sub", Binary) X(Mul, "mul", Binary)  /* ints wrap; i1: or, and */ \
   X(Div, "div", Binary)          /* floating only */                                               \
   X(TruncDiv, "truncdiv", Binary) X(FloorDiv, "floordiv", Binary)  /* int by 0: status, result 0 */\
   X(Fmod, "fmod", Binary) X(Remainder, "remainder", Binary)        /* sign of dividend, divisor */ \
@@ -125,7 +125,7 @@ enum class NestOpClass : uint8_t {
   X(Fma, "fma", Ternary)         /* f32, f64: a * b + c, one rounding */                           \
   X(Philox, "philox", Ternary)   /* i32 random bits: word `attr` (0-3) of Philox4x32-10 with key   \
                                     args[0], counter (args[1] low, args[2] high), all i64 */       \
-  /* over the row dims: sum and prod not in f16 and bf16; arg* result i64, first of equals, NaN wins */\
+  /* over the row dims; sum, prod not in f16, bf16; arg*: i64, first of equals, NaN wins */ \
   X(ReduceSum, "reduce_sum", Reduce) X(ReduceProd, "reduce_prod", Reduce)                          \
   X(ReduceMax, "reduce_max", Reduce) X(ReduceMin, "reduce_min", Reduce)                            \
   X(ReduceAnd, "reduce_and", Reduce) X(ReduceOr, "reduce_or", Reduce)                              \
