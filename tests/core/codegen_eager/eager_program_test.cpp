@@ -6,10 +6,9 @@
 
 #include <random>
 
+#include "core/codegen_eager/test_kernels.h"
 #include "core/eager_testing.h"
-#include "neuron/eager/executor.h"
 #include "neuron/host/half.h"
-#include "neuron/host/kernel_compiler.h"
 #include "neuron/trace/counters.h"
 
 namespace neuron {
@@ -18,22 +17,6 @@ namespace {
 using test::Session;
 using test::Sizes;
 using test::Tensor;
-
-KernelCache::Options cache_options() {
-  KernelCompiler::instance().set_library_path(NEURON_CODEGEN_LIBRARY);
-  KernelCache::Options options;
-  options.build_id = "test";
-  options.features = host_features();
-  options.compile = [](std::string_view text, const std::string& features) {
-    return KernelCompiler::instance().compile(text, features);
-  };
-  return options;
-}
-
-KernelCache& kernels() {
-  static KernelCache* cache = new KernelCache(cache_options());
-  return *cache;
-}
 
 // The decisions of a program depend on its seed alone, never on values.
 class Program {
@@ -45,12 +28,12 @@ class Program {
     set_eager_mode(mode);
     std::mt19937 cuts(cut_seed);
     session_.before_append = [&](Window& w) {
-      if (cut_seed != 0 && cuts() % 12 == 0) drain(executor, w);
+      if (cut_seed != 0 && cuts() % 12 == 0) test::run_window(w, executor, mode);
     };
     for (int i = 0; i < 6; ++i)
       live_.push_back(input(i % 3 == 2 ? DType::kBFloat16 : DType::kFloat32));
     for (int i = 0; i < length; ++i) step();
-    drain(executor, session_.window());
+    test::run_window(session_.window(), executor, mode);
     std::string bytes;
     for (const Tensor& t : live_) {
       bytes.append(reinterpret_cast<const char*>(t.storage->address()), t.storage->bytes());
@@ -61,16 +44,6 @@ class Program {
   const std::vector<std::string>& log() const { return log_; }
 
  private:
-  void drain(EagerExecutor& executor, Window& w) {
-    size_t done = 0;
-    while (done < w.size()) {
-      const size_t count = executor.run(
-          w, done, w.size(), [&](size_t, auto error) { ADD_FAILURE() << error->message(); });
-      for (size_t k = 0; k < count; ++k) w.retire(done++);
-    }
-    w.clear();
-  }
-
   size_t pick(size_t count) { return random_() % count; }
   Tensor any() { return live_[pick(live_.size())]; }
 
@@ -300,14 +273,14 @@ TEST_P(Programs, StrictAndAdaptiveAreEqualToTheBit) {
   constexpr int kLength = 40;
   const auto first = static_cast<uint32_t>(GetParam()) * 12;
   for (uint32_t seed = first; seed < first + 12; ++seed) {
-    EagerExecutor executor(kernels());
+    EagerExecutor executor(test::kernels());
     for (int64_t scale : {1, 5}) {
       Program reference(seed, scale);
       const std::string expected = reference.run(executor, EagerMode::kStrict, kLength, 0);
       for (uint32_t cut : {0u, 0u, 0u, 17u, 17u, 17u}) {
         Program p(seed, scale);
         const bool equal = p.run(executor, EagerMode::kAdaptive, kLength, cut) == expected;
-        kernels().wait_idle();
+        test::kernels().wait_idle();
         std::string log;
         for (const std::string& line : p.log()) log += line + " ";
         ASSERT_TRUE(equal) << "seed " << seed << " scale " << scale << " cut " << cut << ": "
