@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moving values between CPU and device, and comparing what the two computed."""
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+DEVICE = "neuron"
+
+
+class Mismatch(AssertionError):
+    """Device and CPU disagree."""
+
+
+class Mover:
+    """Copies CPU values to the device: strides, offsets and storages shared by tensors are kept.
+
+    One mover serves one call: a tensor that appears twice becomes one device tensor.
+    """
+
+    def __init__(self):
+        self._tensors = {}  # id -> (CPU tensor, kept alive so that ids stay unique; device tensor)
+        self._storages = {}
+
+    def __call__(self, value):
+        return tree_map(self._leaf, value)
+
+    def _leaf(self, leaf):
+        if isinstance(leaf, torch.Tensor):
+            known = self._tensors.get(id(leaf))
+            if known is None:
+                known = self._tensors[id(leaf)] = (leaf, self._tensor(leaf))
+            return known[1]
+        if isinstance(leaf, torch.Generator) and leaf.device.type == "cpu":
+            generator = torch.Generator(DEVICE)
+            generator.manual_seed(leaf.initial_seed())
+            return generator
+        if isinstance(leaf, torch.device) and leaf.type == "cpu":
+            return torch.device(DEVICE)
+        if isinstance(leaf, str) and leaf == "cpu":
+            return DEVICE
+        return leaf
+
+    def _tensor(self, t):
+        if t.layout != torch.strided or t.is_quantized or t.is_nested:
+            return t.to(DEVICE)
+        if t.is_conj():
+            return self._tensor(t.conj()).conj()
+        if t.is_neg():
+            return torch._neg_view(self._tensor(torch._neg_view(t)))
+        storage = t.untyped_storage()
+        whole = t.is_contiguous() and storage.nbytes() == t.numel() * t.element_size()
+        key = storage._cdata
+        if key not in self._storages:
+            if whole:
+                self._storages[key] = (storage, t.detach().to(DEVICE))
+                return self._storages[key][1].requires_grad_(t.requires_grad)
+            raw = torch.empty(0, dtype=torch.uint8).set_(storage)
+            self._storages[key] = (storage, raw.to(DEVICE))
+        base = self._storages[key][1]
+        if base.dtype != t.dtype:
+            base = base.reshape(-1).view(torch.uint8)
+            base = base[: base.numel() // t.element_size() * t.element_size()].view(t.dtype)
+        moved = base.as_strided(t.size(), t.stride(), t.storage_offset())
+        return moved.requires_grad_(t.requires_grad)
+
+
+def clone(value):
+    """A deep copy of the tensors in a value."""
+    return tree_map(
+        lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t,
+        value,
+    )
+
+
+def describe(value):
+    """Short text for the arguments of a sample."""
+    if isinstance(value, torch.Tensor):
+        text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        contiguous = value.layout != torch.strided or value.is_contiguous()
+        return text if contiguous else f"{text}/{list(value.stride())}"
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(describe(v) for v in value)})"
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={describe(v)}" for k, v in value.items())
+    return repr(value)[:80]
+
+
+def _same_storage(a, b):
+    return (
+        a.layout == torch.strided
+        and b.layout == torch.strided
+        and a.untyped_storage()._cdata == b.untyped_storage()._cdata
+    )
+
+
+def _compare_tensor(where, cpu, device, values, tolerance):
+    if not isinstance(device, torch.Tensor):
+        raise Mismatch(f"{where}: a {type(device).__name__}, not a tensor")
+    for name in ("dtype", "shape", "layout"):
+        expected, actual = getattr(cpu, name), getattr(device, name)
+        if expected != actual:
+            raise Mismatch(f"{where}: {name} {actual}, CPU gives {expected}")
+    if cpu.device.type == "cpu" and device.device.type != DEVICE:
+        raise Mismatch(f"{where}: on {device.device}")
+    if not values:
+        device.cpu()
+        return
+    actual, expected = device.detach().cpu(), cpu.detach()
+    if torch.equal(actual, expected):
+        return
+    if tolerance is None or not (cpu.dtype.is_floating_point or cpu.dtype.is_complex):
+        tolerance = {}
+    torch.testing.assert_close(
+        actual,
+        expected,
+        equal_nan=True,
+        msg=lambda text: f"{where}: {text}",
+        **tolerance,
+    )
+
+
+def compare(cpu, device, *, values=True, tolerance=None, where="result"):
+    """Raises unless the device's result equals the CPU's: structure, dtypes, shapes, values."""
+    expected, expected_spec = tree_flatten(cpu)
+    actual, actual_spec = tree_flatten(device)
+    if expected_spec != actual_spec:
+        raise Mismatch(f"{where}: structure {actual_spec}, CPU gives {expected_spec}")
+    for i, (e, a) in enumerate(zip(expected, actual, strict=True)):
+        name = where if len(expected) == 1 else f"{where}[{i}]"
+        if isinstance(e, torch.Tensor):
+            _compare_tensor(name, e, a, values, tolerance)
+        elif isinstance(e, torch.device):
+            if a.type != DEVICE:
+                raise Mismatch(f"{name}: {a}")
+        elif isinstance(e, (bool, int, float, complex)):
+            if values:
+                torch.testing.assert_close(a, e, equal_nan=True, **(tolerance or {}))
+        elif values and type(e) is not type(a):
+            raise Mismatch(f"{name}: {a!r}, CPU gives {e!r}")
+
+
+def compare_aliasing(cpu_input, cpu_result, device_input, device_result):
+    """Raises unless the device's result is a view of its input exactly when the CPU's is."""
+    inputs = list(zip(tree_flatten(cpu_input)[0], tree_flatten(device_input)[0], strict=True))
+    results = zip(tree_flatten(cpu_result)[0], tree_flatten(device_result)[0], strict=True)
+    for i, (cpu, device) in enumerate(results):
+        if not isinstance(cpu, torch.Tensor) or cpu.numel() == 0:
+            continue
+        for cpu_in, device_in in inputs:
+            if not isinstance(cpu_in, torch.Tensor) or cpu_in.numel() == 0:
+                continue
+            expected, actual = _same_storage(cpu, cpu_in), _same_storage(device, device_in)
+            if expected != actual:
+                raise Mismatch(
+                    f"result[{i}]: {'a view' if actual else 'not a view'} of its input, "
+                    f"CPU gives {'one' if expected else 'none'}"
+                )
+            if expected and (cpu.stride(), cpu.storage_offset()) != (
+                device.stride(),
+                device.storage_offset(),
+            ):
+                raise Mismatch(
+                    f"result[{i}]: strides {device.stride()}, offset {device.storage_offset()}, "
+                    f"CPU gives {cpu.stride()}, {cpu.storage_offset()}"
+                )
