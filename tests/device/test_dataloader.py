@@ -6,11 +6,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_pinned_batches_train(workers, context):
-    if workers == 0 and context == "spawn":
-        pytest.skip("a start method needs workers")
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (2, "fork"), (2, "spawn")])
+def test_pinned_batches_arrive(workers, context):
     torch.ones(1, device="neuron").item()  # the device is in use before the workers start
     data = TensorDataset(torch.arange(40.0).reshape(20, 2), torch.arange(20))
     loader = DataLoader(
@@ -18,7 +15,7 @@ def test_pinned_batches_train(workers, context):
         batch_size=4,
         pin_memory=True,
         num_workers=workers,
-        multiprocessing_context=context if workers else None,
+        multiprocessing_context=context,
     )
     total, labels = torch.zeros(2, device="neuron"), []
     for x, y in loader:

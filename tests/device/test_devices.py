@@ -140,3 +140,25 @@ def test_executing_threads_leave_the_main_threads_openmp_alone(check_python):
         OMP_NUM_THREADS="2",
     )
     assert out.split() == ["2", "2"]
+
+
+def test_executing_threads_start_no_openmp_team(check_python):
+    out = check_python(
+        """
+        import os, torch
+        def threads():
+            tasks = os.listdir("/proc/self/task")
+            return sorted(open(f"/proc/self/task/{t}/comm").read().strip() for t in tasks)
+        before = threads()
+        x = torch.ones(1024, 1024, device="neuron")
+        y = torch.nn.functional.conv2d(x[None, None], x[None, None, :3, :3]).exp()
+        z = (x @ x).softmax(0).sum(1)
+        torch.neuron.synchronize()
+        after = threads()
+        for name in before:
+            after.remove(name)
+        print(after)
+        """,
+        TORCH_NEURONX_NUM_THREADS="3",
+    )
+    assert out.strip() == "['neuron-core-0', 'neuron-pool', 'neuron-pool']"

@@ -230,3 +230,12 @@ def test_concurrent_allocation():
     for thread in threads:
         thread.join()
     assert torch.neuron.memory_allocated() == before
+
+
+def test_profiler_sees_memory():
+    with torch.profiler.profile(profile_memory=True) as profile:
+        x = torch.empty(5 * MIB, dtype=torch.uint8, device="neuron")
+        del x
+    usage = [e.device_memory_usage for e in profile.events()]
+    assert 5 * MIB in usage
+    assert any(u <= -5 * MIB for u in usage)
