@@ -120,7 +120,11 @@ constexpr char kHardswishBackward[] = "aten::hardswish_backward";
 constexpr char kMishBackward[] = "aten::mish_backward";
 
 Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
-  Tensor out = broadcast_output(grad.scalar_type(), grad.device(), {grad, mask});
+  // Scaled by a floating-point number: integers become floating.
+  const at::ScalarType dtype = at::isIntegralType(grad.scalar_type(), /*includeBool=*/true)
+                                   ? c10::typeMetaToScalarType(at::get_default_dtype())
+                                   : grad.scalar_type();
+  Tensor out = broadcast_output(dtype, grad.device(), {grad, mask});
   record_pointwise("aten::native_dropout_backward", out, {grad, mask}, [scale](const Tensor* t) {
     t[0].copy_(at::cpu::native_dropout_backward(t[1], t[2], scale));
   });
