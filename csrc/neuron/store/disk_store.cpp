@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -86,11 +87,12 @@ struct flock byte_lock(const Hash128& hash, short type) {
 bool parse_hash(const std::string& name, Hash128* hash) {
   if (name.size() != 32 + std::strlen(kEntrySuffix)) return false;
   if (name.compare(32, std::string::npos, kEntrySuffix) != 0) return false;
-  char* end = nullptr;
-  hash->high = std::strtoull(name.substr(0, 16).c_str(), &end, 16);
-  if (*end != '\0') return false;
-  hash->low = std::strtoull(name.substr(16, 16).c_str(), &end, 16);
-  return *end == '\0';
+  const auto parse = [&name](size_t at, uint64_t* word) {
+    const char* first = name.data() + at;
+    const auto [end, error] = std::from_chars(first, first + 16, *word, 16);
+    return error == std::errc() && end == first + 16;
+  };
+  return parse(0, &hash->high) && parse(16, &hash->low);
 }
 
 }  // namespace
