@@ -134,8 +134,8 @@ def document(found: dict[str, str | None]) -> str:
         shown = [route for route in ROUTES if route in own]
         tiles = sorted({splits[o] for o in overloads if o in splits} - {"none"})
         variants = ", ".join(
-            o.removeprefix("aten::").removeprefix(name).removeprefix(".") or "default"
-            for o in overloads
+            suffix.removeprefix(".") or "default" if not suffix.startswith("_") else name + suffix
+            for suffix in (o.removeprefix("aten::").removeprefix(name) for o in overloads)
         )
         lines.append(
             f"| `{name}` | {variants} | {', '.join(shown)} | {', '.join(tiles)} | "

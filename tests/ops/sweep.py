@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a sweep (op_db, module_db) in worker processes.
 
-    python sweep.py op_db                      everything; prints failures and the summary
-    python sweep.py op_db -k fft -d float32    operators whose name contains `fft`, one dtype
-    python sweep.py op_db --json FILE          the results as JSON
-    python sweep.py op_db --write              updates the pass list
+python sweep.py op_db                      everything; prints failures and the summary
+python sweep.py op_db -k fft -d float32    operators whose name contains `fft`, one dtype
+python sweep.py op_db --json FILE          the results as JSON
+python sweep.py op_db --write              updates the pass list
 """
 
 import argparse
@@ -15,8 +15,11 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
+
+import torch
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 240  # seconds for one node
@@ -60,8 +63,10 @@ class Worker:
         code = self.process.wait()
         self.process = None
         self.errors.seek(0)
-        end = f"no result after {LIMIT} s" if timed_out else (
-            f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        end = (
+            f"no result after {LIMIT} s"
+            if timed_out
+            else (f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
         )
         return {
             "samples": 1,
@@ -70,7 +75,9 @@ class Worker:
             "variants_passed": 0,
             "seconds": 0.0,
             "crash": end,
-            "failures": [{"where": "process", "call": "", "error": f"{end}\n{self.errors.read()[-4000:]}"}],
+            "failures": [
+                {"where": "process", "call": "", "error": f"{end}\n{self.errors.read()[-4000:]}"}
+            ],
         }
 
     def close(self):
@@ -83,6 +90,8 @@ class Worker:
 
 def run(suite, nodes, directory, workers=None, report=None):
     """Results by node."""
+    if not hasattr(torch, "neuron"):
+        raise RuntimeError("the device neuron is not loaded; is the package installed?")
     waiting = queue.SimpleQueue()
     for node in nodes:
         waiting.put(node)
@@ -124,8 +133,7 @@ def pass_list(results):
     lines = ["# node: samples passed/all, variants passed/all (written by sweep.py --write)"]
     for node, r in sorted(results.items()):
         lines.append(
-            f"{' '.join(node)}: {r['passed']}/{r['samples']} "
-            f"{r['variants_passed']}/{r['variants']}"
+            f"{' '.join(node)}: {r['passed']}/{r['samples']} {r['variants_passed']}/{r['variants']}"
         )
     return "\n".join(lines) + "\n"
 
@@ -143,7 +151,8 @@ def main():
     a = parser.parse_args()
     suite = importlib.import_module(f"sweep_{a.suite}")
     nodes = [
-        n for n in suite.nodes()
+        n
+        for n in suite.nodes()
         if (a.k == n[0] if a.x else a.k in n[0]) and (not a.d or n[1] == a.d)
     ]
 
@@ -151,10 +160,11 @@ def main():
         if a.v:
             print(*node, result["passed"], result["samples"], result["seconds"], flush=True)
         for failure in result["failures"]:
-            print(f"FAIL {' '.join(node)} | {failure['where']} | {failure['call']}\n  "
-                  + failure["error"].replace("\n", "\n  "), flush=True)
-
-    import tempfile
+            print(
+                f"FAIL {' '.join(node)} | {failure['where']} | {failure['call']}\n  "
+                + failure["error"].replace("\n", "\n  "),
+                flush=True,
+            )
 
     with tempfile.TemporaryDirectory() as directory:
         results = run(a.suite, nodes, Path(directory), a.j, report)

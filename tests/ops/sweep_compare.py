@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 DEVICE = "neuron"
 
 
-class Mismatch(AssertionError):
+class MismatchError(AssertionError):
     """Device and CPU disagree."""
 
 
@@ -56,7 +56,7 @@ class Mover:
                 return self._storages[key][1].requires_grad_(t.requires_grad)
             raw = torch.empty(0, dtype=torch.uint8).set_(storage)
             self._storages[key] = (storage, raw.to(DEVICE))
-        base = self._storages[key][1]
+        base = self._storages[key][1].detach()  # tensors that share memory are leaves of their own
         if base.dtype != t.dtype:
             base = base.reshape(-1).view(torch.uint8)
             base = base[: base.numel() // t.element_size() * t.element_size()].view(t.dtype)
@@ -64,12 +64,19 @@ class Mover:
         return moved.requires_grad_(t.requires_grad)
 
 
-def clone(value):
-    """A deep copy of the tensors in a value."""
-    return tree_map(
-        lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t,
-        value,
-    )
+def clone(t):
+    """A copy with the strides of the original, and with what lies between its elements."""
+    if t.layout != torch.strided:
+        return t.clone()
+    storage = t.untyped_storage().clone()
+    copy = torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.size(), t.stride())
+    copy = copy.conj() if t.is_conj() else copy
+    return torch._neg_view(copy) if t.is_neg() else copy
+
+
+def tensors_in(value):
+    """The tensors of a nested value, in order."""
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def describe(value):
@@ -95,17 +102,19 @@ def _same_storage(a, b):
 
 def _compare_tensor(where, cpu, device, values, tolerance):
     if not isinstance(device, torch.Tensor):
-        raise Mismatch(f"{where}: a {type(device).__name__}, not a tensor")
+        raise MismatchError(f"{where}: a {type(device).__name__}, not a tensor")
     for name in ("dtype", "shape", "layout"):
         expected, actual = getattr(cpu, name), getattr(device, name)
         if expected != actual:
-            raise Mismatch(f"{where}: {name} {actual}, CPU gives {expected}")
+            raise MismatchError(f"{where}: {name} {actual}, CPU gives {expected}")
     if cpu.device.type == "cpu" and device.device.type != DEVICE:
-        raise Mismatch(f"{where}: on {device.device}")
+        raise MismatchError(f"{where}: on {device.device}")
     if not values:
         device.cpu()
         return
     actual, expected = device.detach().cpu(), cpu.detach()
+    if expected.dtype == torch.complex32:  # the CPU has no comparison for it
+        actual, expected = actual.to(torch.complex64), expected.to(torch.complex64)
     if torch.equal(actual, expected):
         return
     if tolerance is None or not (cpu.dtype.is_floating_point or cpu.dtype.is_complex):
@@ -124,19 +133,19 @@ def compare(cpu, device, *, values=True, tolerance=None, where="result"):
     expected, expected_spec = tree_flatten(cpu)
     actual, actual_spec = tree_flatten(device)
     if expected_spec != actual_spec:
-        raise Mismatch(f"{where}: structure {actual_spec}, CPU gives {expected_spec}")
+        raise MismatchError(f"{where}: structure {actual_spec}, CPU gives {expected_spec}")
     for i, (e, a) in enumerate(zip(expected, actual, strict=True)):
         name = where if len(expected) == 1 else f"{where}[{i}]"
         if isinstance(e, torch.Tensor):
             _compare_tensor(name, e, a, values, tolerance)
         elif isinstance(e, torch.device):
             if a.type != DEVICE:
-                raise Mismatch(f"{name}: {a}")
+                raise MismatchError(f"{name}: {a}")
         elif isinstance(e, (bool, int, float, complex)):
             if values:
                 torch.testing.assert_close(a, e, equal_nan=True, **(tolerance or {}))
         elif values and type(e) is not type(a):
-            raise Mismatch(f"{name}: {a!r}, CPU gives {e!r}")
+            raise MismatchError(f"{name}: {a!r}, CPU gives {e!r}")
 
 
 def compare_aliasing(cpu_input, cpu_result, device_input, device_result):
@@ -151,7 +160,7 @@ def compare_aliasing(cpu_input, cpu_result, device_input, device_result):
                 continue
             expected, actual = _same_storage(cpu, cpu_in), _same_storage(device, device_in)
             if expected != actual:
-                raise Mismatch(
+                raise MismatchError(
                     f"result[{i}]: {'a view' if actual else 'not a view'} of its input, "
                     f"CPU gives {'one' if expected else 'none'}"
                 )
@@ -159,7 +168,7 @@ def compare_aliasing(cpu_input, cpu_result, device_input, device_result):
                 device.stride(),
                 device.storage_offset(),
             ):
-                raise Mismatch(
+                raise MismatchError(
                     f"result[{i}]: strides {device.stride()}, offset {device.storage_offset()}, "
                     f"CPU gives {cpu.stride()}, {cpu.storage_offset()}"
                 )
