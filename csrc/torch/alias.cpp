@@ -26,9 +26,14 @@ c10::intrusive_ptr<c10::StorageImpl> alias_storage(Block& block) {
       static_cast<c10::StorageImpl*>(attached));
 }
 
+// A view's constructor: it allocates no version counter, which nothing below autograd looks at.
+at::Tensor make_view(c10::Storage storage, caffe2::TypeMeta dtype) {
+  return at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+}
+
 at::Tensor make_alias(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor) {
-  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  at::Tensor result = make_view(c10::Storage(std::move(storage)), tensor.dtype());
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
   impl->set_storage_offset(tensor.storage_offset());
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
@@ -89,8 +94,7 @@ at::Tensor resizable_alias(const at::Tensor& tensor) {
 }
 
 at::Tensor slice(const at::Tensor& tensor, int64_t dim, int64_t start, int64_t length) {
-  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  at::Tensor result = make_view(c10::Storage(tensor.storage()), tensor.dtype());
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
   c10::SmallVector<int64_t, 8> sizes(tensor.sizes().begin(), tensor.sizes().end());
   sizes[static_cast<size_t>(dim)] = length;

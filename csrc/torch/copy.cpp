@@ -4,12 +4,13 @@
 //
 // A copy within `neuron` is a record. A copy from pageable host memory takes a snapshot of small
 // sources, so that the call returns at once, and waits for the stream for large ones; from pinned
-// memory with non_blocking=True it is a record that keeps the source. A copy to the host waits, except
+// memory with non_blocking=True it is a record, and the memory is held back until it has run. A copy to the host waits, except
 // with non_blocking=True into pinned memory.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_copy_from_and_resize_native.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
 #include "neuron/runtime/event.h"
@@ -31,7 +32,7 @@ constexpr const char* kCopy = "aten::copy_";
 // Below this a second copy costs less than draining the stream.
 constexpr size_t kSnapshotBytes = 256 * 1024;
 
-// A record of a copy in which one side is host memory that the record owns or keeps.
+// A record of a copy in which one side is host memory.
 class HostCopy final : public HostCall {
  public:
   HostCopy(at::Tensor dst, at::Tensor src) : dst_(std::move(dst)), src_(std::move(src)) {}
@@ -43,6 +44,17 @@ class HostCopy final : public HostCall {
  private:
   at::Tensor dst_, src_;
 };
+
+// Pinned memory without its owner: the allocator holds freed memory back until the stream has passed
+// (hold_pinned), and a record must not be the last to drop a tensor that Python may own.
+at::Tensor borrow(const at::Tensor& pinned) {
+  return at::from_blob(pinned.mutable_data_ptr(), pinned.sizes(), pinned.strides(),
+                       pinned.options().pinned_memory(false));
+}
+
+bool borrowable(const at::Tensor& host) {
+  return host.is_pinned() && !host.is_conj() && !host.is_neg();
+}
 
 void record_copy(Stream& stream, const at::Tensor& device_side, bool device_is_written,
                  at::Tensor dst, at::Tensor src, int64_t held_bytes) {
@@ -60,8 +72,8 @@ void record_copy(Stream& stream, const at::Tensor& device_side, bool device_is_w
 
 void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   Stream& stream = current_stream(dst.device().index());
-  if (non_blocking && src.is_pinned()) {
-    record_copy(stream, dst, true, alias(dst), src, 0);
+  if (non_blocking && borrowable(src)) {
+    record_copy(stream, dst, true, alias(dst), borrow(src), 0);
     hold_pinned(src.storage().data(), stream);
   } else if (src.nbytes() <= kSnapshotBytes) {
     at::Tensor snapshot = at::empty(src.sizes(), src.options().pinned_memory(false));
@@ -79,8 +91,8 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
 
 void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   Stream& stream = current_stream(src.device().index());
-  if (non_blocking && dst.is_pinned()) {
-    record_copy(stream, src, false, dst, alias(src), 0);
+  if (non_blocking && borrowable(dst)) {
+    record_copy(stream, src, false, borrow(dst), alias(src), 0);
     hold_pinned(dst.storage().data(), stream);
     return;
   }

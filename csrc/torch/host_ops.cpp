@@ -152,9 +152,10 @@ class HostOp {
       } else if (static_cast<int>(i) == schema_.generator) {
         std::optional<at::Generator> generator;
         if (!value.isNone()) generator = value.toGenerator();
-        if (!generator.has_value() || generator->device().type() == kNeuron) {
-          value = at::detail::createCPUGenerator(host_seed(generator));
-        }
+        TORCH_CHECK(!generator.has_value() || generator->device().type() == kNeuron,
+                    "Expected a 'neuron' device type for generator but found '",
+                    generator->device().type(), "'");
+        value = at::detail::createCPUGenerator(host_seed(generator));
       }
     }
   }

@@ -101,7 +101,6 @@ def test_graphsafe_state_is_shared_and_clones_are_not():
     assert generator.get_offset() == 0
 
 
-@pytest.mark.xfail(strict=True, reason="host operators draw from a CPU generator they are given")
 def test_generator_of_another_device_type():
     with pytest.raises(RuntimeError, match="generator"):
         torch.randn(3, device="neuron", generator=torch.Generator())
