@@ -147,21 +147,7 @@ FIRST_ORDER_ONLY = {"attention", "cdist"}
 
 
 # Cases that fail; each must still fail.
-EXPECTED_FAILURES = {"attention": "the backward operator does not take an undefined gradient"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(reason=EXPECTED_FAILURES[name], strict=True)]
-            if name in EXPECTED_FAILURES
-            else [],
-        )
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_gradients(name):
     function, inputs = CASES[name]
     torch.manual_seed(0)

@@ -180,6 +180,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor& /*philox_offset*/, std::optional<double> scale) {
   TORCH_CHECK(dropout_p == 0.0, "attention on neuron has no fused dropout");
   TORCH_CHECK(!wanted[3], "attention on neuron has no gradient of the mask in its fused form");
+  if (!grad_out.defined()) return {};
   const Tensor mask = additive(attn_bias, q.scalar_type());
   Tensor dq = empty_rows_before_heads(q), dk = empty_rows_before_heads(k);
   Tensor dv = empty_rows_before_heads(v);

@@ -73,7 +73,11 @@ Results forward(const char* name, const Tensor& input, const OptionalTensor& wei
   if (training && get(running_mean).defined()) call.write(*running_mean);
   if (training && get(running_var).defined()) call.write(*running_var);
   call.record(Split::kNone, [=](const Tensor* t) {
-    const Tensor& x = t[3];
+    // PyTorch's kernel for given outputs sums into what they hold when the input is neither dense
+    // layout, so it never sees such an input.
+    const bool dense = t[3].is_contiguous() || t[3].is_contiguous(at::MemoryFormat::ChannelsLast) ||
+                       t[3].is_contiguous(at::MemoryFormat::ChannelsLast3d);
+    const Tensor x = dense ? t[3] : t[3].contiguous();
     const int64_t channels = x.size(1), step = channels_per_tile(x);
     if (channels == 0 || step == channels) {
       at::cpu::native_batch_norm_outf(x, maybe(t[4]), maybe(t[5]), maybe(t[6]), maybe(t[7]),
