@@ -146,7 +146,6 @@ CASES = {
 FIRST_ORDER_ONLY = {"attention", "cdist"}
 
 
-# Cases that fail; each must still fail.
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name):
     function, inputs = CASES[name]
