@@ -34,28 +34,36 @@ void install_eager_executor() {
   });
 }
 
+size_t EagerExecutor::next(const Window& window, size_t begin, size_t end, bool must_run) noexcept {
+  if (left_ > 0) return left_;
+  if (eager_mode() == EagerMode::kStrict) return 1;
+  return cutter_.next(window, begin, end, must_run);
+}
+
 size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed failed) noexcept {
-  const OpRecord& first = window[begin];
   const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
-  size_t last = begin + 1;
-  bool fuse = eager_mode() == EagerMode::kAdaptive;
-  if (fuse) {
-    end = std::min(end, begin + kMaxRecords);
+  if (left_ == 0) {
+    left_ = end - begin;
+    const bool seen = cutter_.take(window, begin, left_);
+    fuse_ = seen && eager_mode() == EagerMode::kAdaptive;
+  }
+  size_t last = begin + left_;
+  if (fuse_) {
     // Host calls at the end gain nothing from a plan.
-    last = end;
     while (last > begin && !lowered(last - 1)) --last;
   }
-  if (last <= begin + 1) {
-    last = begin + 1;
-    fuse = false;
-  }
+  const bool fuse = fuse_ && last > begin + 1;
+  if (!fuse) last = begin + 1;
+  fuse_ = false;
+  left_ -= last - begin;
   if (!fuse && !lowered(begin)) {
-    auto error = run_record(first, record_name(first), [&] { first.host->run(); });
+    const OpRecord& record = window[begin];
+    auto error = run_record(record, record_name(record), [&] { record.host->run(); });
     if (error != nullptr) failed(begin, std::move(error));
     return 1;
   }
   try {
-    return run_plan(window, begin, last, fuse, failed);
+    run_plan(window, begin, last, fuse, failed);
   } catch (const std::exception& e) {
     // Planning broke a contract; the records of the run did not compute.
     for (size_t i = begin; i < last; ++i) {
@@ -64,23 +72,21 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
       settle(window[i], error);
       failed(i, error);
     }
-    return last - begin;
   }
+  return last - begin;
 }
 
-size_t EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, bool fuse,
-                               Failed failed) {
+void EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, bool fuse,
+                             Failed failed) {
   const WindowForm& form = analyzer_.analyze(window, begin, end);
   CachedPlan& plan = plans_.get(form, fuse);
-  // A cut alone starts no compile: only what repeats does.
-  if (fuse && plan.uses == 2 && !plan.requested) request_kernels(&plan);
+  if (fuse && !plan.requested) request_kernels(&plan);
   temporaries_.start(form, plan.plan);
   for (size_t s = 0; s < plan.plan.steps.size(); ++s) {
     run_step(form, plan, s, failed);
     temporaries_.release_after(s);
   }
   temporaries_.finish();
-  return end - begin;
 }
 
 void EagerExecutor::request_kernels(CachedPlan* plan) {

@@ -4,8 +4,9 @@
 //
 // A run of records becomes a WindowForm, that a Plan (mostly from the cache), and its steps run one
 // after the other: host calls, fused kernels where they are compiled, else the kernels of the same
-// operations one by one. Fused kernels are asked for in the background when a window repeats. In
-// strict mode every run is one record long; nothing else differs, and neither do the bits.
+// operations one by one. A window is planned, and its fused kernels are compiled in the background,
+// when it repeats (eager/cutter.h). In strict mode every window is one record; nothing else
+// differs, and neither do the bits.
 //
 // Errors are those of the records one by one: if an input of a fused kernel is poisoned, its
 // operations run alone, so that exactly the dependent ones are skipped.
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "neuron/eager/analysis.h"
+#include "neuron/eager/cutter.h"
 #include "neuron/eager/mode.h"
 #include "neuron/eager/plan_cache.h"
 #include "neuron/eager/temporaries.h"
@@ -37,13 +39,11 @@ class EagerExecutor final : public RecordExecutor {
 
   explicit EagerExecutor(KernelCache& kernels) : kernels_(kernels) {}
 
+  size_t next(const Window& window, size_t begin, size_t end, bool must_run) noexcept override;
   size_t run(const Window& window, size_t begin, size_t end, Failed failed) noexcept override;
 
-  // The longest run that becomes one plan.
-  static constexpr size_t kMaxRecords = 512;
-
  private:
-  size_t run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
+  void run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
   void run_step(const WindowForm& form, const CachedPlan& plan, size_t step, Failed failed);
   void run_singles(const WindowForm& form, Step& step, Failed failed);
   void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
@@ -52,6 +52,9 @@ class EagerExecutor final : public RecordExecutor {
   void request_kernels(CachedPlan* plan);
 
   KernelCache& kernels_;
+  Cutter cutter_;
+  size_t left_ = 0;    // records of the current window that have not run
+  bool fuse_ = false;  // the rest of the current window becomes one plan
   WindowAnalyzer analyzer_;
   PlanCache plans_;
   TemporaryMemory temporaries_;

@@ -17,8 +17,12 @@ class RecordExecutor {
  public:
   virtual ~RecordExecutor() = default;
 
-  // Runs at least one of the records [begin, end), from `begin` on, and returns how many have run;
-  // none of them is an event's. A failed record leaves its outputs poisoned (record_run.h) and is
+  // How many of the records [begin, end) should run next; none is an event's. 0: better wait for more
+  // records; never if `must_run`. Asked again until the answer is taken.
+  virtual size_t next(const Window& window, size_t begin, size_t end, bool must_run) noexcept = 0;
+
+  // Runs at least one of the records [begin, end), as `next` gave them, from `begin` on, and returns
+  // how many have run. A failed record leaves its outputs poisoned (record_run.h) and is
   // reported once.
   virtual size_t run(const Window& window, size_t begin, size_t end,
                      FunctionRef<void(size_t, std::shared_ptr<const Error>)> failed) noexcept = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "neuron/runtime/stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -23,6 +24,9 @@ constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 constexpr auto kHandoffSpin = std::chrono::microseconds(50);
 constexpr auto kInterruptPeriod = std::chrono::milliseconds(50);
 constexpr int64_t kRecordsBetweenChecks = 64;
+constexpr size_t kMaxWindow = 4096;  // a window frees its records when all have run
+constexpr uint64_t kWorthALock = 16;
+constexpr auto kBetweenLocks = std::chrono::microseconds(10);
 
 bool is_event(OpId op) { return op == OpId::kRecordEvent || op == OpId::kWaitEvent; }
 
@@ -187,7 +191,11 @@ Stream::Progress Stream::advance(uint64_t until, int64_t limit, SealReason reaso
       progress = Progress::kBlocked;
       break;
     }
-    const size_t done = run_next(value + 1);
+    const size_t done = run_next(value + 1, takes_over);
+    if (done == 0) {
+      progress = Progress::kIdle;
+      break;
+    }
     for (size_t k = 0; k < done; ++k) {
       const int64_t held = (*running_)[cursor_].held_bytes;
       if (held != 0) held_bytes_.fetch_sub(held, std::memory_order_relaxed);
@@ -200,9 +208,12 @@ Stream::Progress Stream::advance(uint64_t until, int64_t limit, SealReason reaso
 }
 
 bool Stream::next_window(SealReason reason) {
-  if (running_ != nullptr && cursor_ < running_->size()) return true;
+  if (running_ != nullptr && cursor_ < running_->size()) {
+    if (make_executor_ != nullptr) extend_window(reason);
+    return true;
+  }
   std::unique_ptr<Window> finished = std::move(running_);
-  cursor_ = 0;
+  cursor_ = end_of_run_ = 0;
   if (finished != nullptr) finished->clear();
   std::lock_guard lock(mutex_);
   if (open_->size() == 0) {
@@ -218,6 +229,22 @@ bool Stream::next_window(SealReason reason) {
   open_ = finished != nullptr ? std::move(finished) : std::make_unique<Window>();
   seal_counter(reason).add();
   return true;
+}
+
+// Takes what was recorded since into the running window, so that a window can grow up to its cut.
+// While the host records, a lock for every operation would slow it down.
+void Stream::extend_window(SealReason reason) {
+  const uint64_t behind = submitted() - completed_.load(std::memory_order_relaxed);
+  const uint64_t recorded = behind - (running_->size() - cursor_);
+  if (recorded == 0 || running_->size() >= kMaxWindow) return;
+  const auto now = Clock::now();
+  if (reason == SealReason::kDeviceIdle && recorded < kWorthALock &&
+      now - extended_at_ < kBetweenLocks) {
+    return;
+  }
+  extended_at_ = now;
+  std::lock_guard lock(mutex_);
+  running_->take(*open_);
 }
 
 bool Stream::runnable(const OpRecord& record) {
@@ -254,17 +281,20 @@ void Stream::add_failure(uint64_t value, std::shared_ptr<const Error> error) noe
   failed_.store(true, std::memory_order_release);
 }
 
-// Runs what is next of the window; returns the number of records.
-size_t Stream::run_next(uint64_t value) noexcept {
-  size_t end = cursor_;
-  while (end < running_->size() && !is_event((*running_)[end].op)) ++end;
-  if (end == cursor_ || make_executor_ == nullptr) {
-    execute((*running_)[cursor_], value);
+// Runs what is next of the window; returns the number of records, 0 if more should come first.
+size_t Stream::run_next(uint64_t value, bool must_run) noexcept {
+  const size_t begin = cursor_;
+  if (is_event((*running_)[begin].op) || make_executor_ == nullptr) {
+    execute((*running_)[begin], value);
     return 1;
   }
   if (executing_ == nullptr) executing_ = make_executor_();
-  const size_t begin = cursor_;
-  return executing_->run(*running_, begin, end,
+  end_of_run_ = std::max(end_of_run_, begin);
+  while (end_of_run_ < running_->size() && !is_event((*running_)[end_of_run_].op)) ++end_of_run_;
+  must_run |= end_of_run_ < running_->size();  // an event waits for the records before it
+  const size_t count = executing_->next(*running_, begin, end_of_run_, must_run);
+  if (count == 0) return 0;
+  return executing_->run(*running_, begin, begin + count,
                          [&](size_t record, std::shared_ptr<const Error> error) {
                            add_failure(value + (record - begin), std::move(error));
                          });

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <limits>
@@ -87,7 +88,8 @@ class Stream {
   bool next_window(SealReason reason);                            // executor role held
   bool runnable(const OpRecord& record);                          // executor role held
   void execute(const OpRecord& record, uint64_t value) noexcept;  // executor role held
-  size_t run_next(uint64_t value) noexcept;                       // executor role held
+  size_t run_next(uint64_t value, bool must_run) noexcept;        // executor role held
+  void extend_window(SealReason reason);                          // executor role held
   void add_failure(uint64_t value, std::shared_ptr<const Error> error) noexcept;
   void complete(uint64_t value) noexcept;
   void throw_errors(uint64_t value);
@@ -108,6 +110,8 @@ class Stream {
   std::atomic<int> handoff_wanted_{0};        // waiters that would take the role over
   std::unique_ptr<Window> running_;           // executor role
   std::unique_ptr<RecordExecutor> executing_; // executor role; made at the first use
+  std::chrono::steady_clock::time_point extended_at_{};  // executor role
+  size_t end_of_run_ = 0;                     // executor role: records of running_ before the next event
   size_t cursor_ = 0;                         // executor role: next record of running_
   std::atomic<Stream*> blocker_{nullptr};     // the stream that the next record waits for
   std::atomic<uint64_t> blocker_value_{0};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "neuron/runtime/block.h"
 #include "neuron/runtime/event.h"
@@ -74,6 +75,18 @@ void Window::append(RecordRequest&& request) {
   record.held_bytes = request.held_bytes;
   records_.push_back(record);
   records_.back().host = request.host.release();
+}
+
+void Window::take(Window& other) {
+  records_.insert(records_.end(), other.records_.begin(), other.records_.end());
+  other.records_.clear();
+  // What the records point to stays where it is; a sealed window appends nothing of its own.
+  std::move(other.chunks_.begin(), other.chunks_.end(), std::back_inserter(chunks_));
+  other.chunks_.clear();
+  other.chunk_ = 0;
+  other.used_ = 0;
+  chunk_ = chunks_.size();
+  used_ = 0;
 }
 
 void Window::retire(size_t i) {

@@ -54,6 +54,9 @@ class Window {
   // Retains every block of the request.
   void append(RecordRequest&& request);
 
+  // Moves all records of `other` behind the own ones; `other` is empty and open afterwards.
+  void take(Window& other);
+
   size_t size() const { return records_.size(); }
   const OpRecord& operator[](size_t i) const { return records_[i]; }
 
