@@ -175,6 +175,7 @@ Stream::Progress Stream::advance(uint64_t until, int64_t limit, SealReason reaso
   if (executor_.exchange(true, std::memory_order_acquire)) return Progress::kBusy;
   Progress progress = Progress::kLimit;
   const bool takes_over = reason != SealReason::kDeviceIdle;
+  const auto started = Clock::now();
   for (int64_t n = 0; n < limit; ++n) {
     uint64_t value = completed_.load(std::memory_order_relaxed);
     if (value >= until) {
@@ -182,6 +183,8 @@ Stream::Progress Stream::advance(uint64_t until, int64_t limit, SealReason reaso
       break;
     }
     if (!takes_over && handoff_wanted_.load(std::memory_order_relaxed) > 0) break;
+    // A waiting thread comes back to look for signals, however long its records take.
+    if (takes_over && n > 0 && Clock::now() - started >= kInterruptPeriod) break;
     if (!next_window(reason)) {
       progress = Progress::kIdle;
       break;
