@@ -138,7 +138,8 @@ def _record(operator: Operator) -> str:
     parameters = [f"const at::Tensor& {o}" for o in outputs]
     parameters += [f"{_tidy(t)} {n}" for n, t in types.items()]
     empty = " && ".join(f"{o}.numel() == 0" for o in outputs)
-    statements = [f"if ({empty}) return;", f'OpCall call("aten::{operator.group.out.func.name}");']
+    statements = [] if operator.entry.check is None else operator.entry.check.strip().splitlines()
+    statements += [f"if ({empty}) return;", f'OpCall call("aten::{operator.group.out.func.name}");']
     statements += [f"call.write({o});" for o in outputs]
     for argument in operator.tensors:
         optional_list = is_tensor_list(argument) and "c10::List" in types[argument.name]

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "csrc" / "torch" / "ops.yaml"
 
 SPLITS = ("none", "pointwise", "rows")
-ENTRY_KEYS = {"split", "when", "whole", "contiguous", "body", "skip"}
+ENTRY_KEYS = {"split", "when", "whole", "contiguous", "check", "body", "skip"}
 
 
 class TableError(Exception):
@@ -44,6 +44,7 @@ class Entry:
     when: str | None = None
     whole: dict[str, str | None] = field(default_factory=dict)  # operand -> condition
     contiguous: bool = False
+    check: str | None = None
     body: str | None = None
     skip: str | None = None
 
@@ -105,6 +106,7 @@ def _read_entry(name: str, row: dict) -> Entry:
         when=row.get("when"),
         whole=whole,
         contiguous=row.get("contiguous", False),
+        check=row.get("check"),
         body=row.get("body"),
         skip=row.get("skip"),
     )
