@@ -44,7 +44,7 @@ void Cutter::scan(const Window& window, size_t begin, size_t end) {
     const uint64_t h = mix(mix(mix(f, recent_[0]), recent_[1]), recent_[2]);
     recent_ = {f, recent_[0], recent_[1]};
     const uint64_t one_in = is_lowered(window[i].op) ? kAfterOther : kAfterHostCall;
-    ahead_.push_back({f, h % one_in == 0});
+    ahead_.push_back({f, h % one_in == 0, !is_lowered(window[i].op)});
   }
   if (ahead_.size() != known) grown_at_ = Clock::now();
 }
@@ -55,9 +55,17 @@ size_t Cutter::next(const Window& window, size_t begin, size_t end, bool must_ru
   static Counter& drained = counter("Window.Drained");
   static Counter& stalled = counter("Window.HostStalled");
   scan(window, begin, end);
+  const auto cut_behind = [&](size_t n) {
+    return ahead_[n - 1].cut && since_cut_ + n >= kMinRecords;
+  };
+  if (ahead_.front().host) {
+    ends_at_cut_ = cut_behind(1);
+    return 1;
+  }
+  ends_at_cut_ = true;
   const size_t available = std::min(ahead_.size(), kMaxRecords);
-  for (size_t n = kMinRecords; n <= available; ++n) {
-    if (!ahead_[n - 1].cut) continue;
+  for (size_t n = 1; n <= available; ++n) {
+    if (!cut_behind(n)) continue;
     cuts.add();
     return n;
   }
@@ -69,6 +77,7 @@ size_t Cutter::next(const Window& window, size_t begin, size_t end, bool must_ru
     drained.add();
     return available;
   }
+  ends_at_cut_ = false;
   if (Clock::now() - grown_at_ < kStall) return 0;
   stalled.add();
   return available;
@@ -79,6 +88,7 @@ bool Cutter::take(const Window& window, size_t begin, size_t count) {
   uint64_t h = count;
   for (size_t i = 0; i < count; ++i) h = mix(h, ahead_[i].fingerprint);
   ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(count));
+  since_cut_ = ends_at_cut_ ? 0 : since_cut_ + count;
   uint64_t& slot = seen_[h % seen_.size()];
   const bool seen = slot == h;
   slot = h;

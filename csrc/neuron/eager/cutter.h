@@ -9,7 +9,8 @@
 // records. Where no cut comes, a window ends at kMaxRecords.
 //
 // The device prefers whole windows: while the host is recording it waits for the next cut, and when
-// the host stalls it takes what is there. Somebody who waits for the stream takes everything.
+// the host stalls it takes what is there. Somebody who waits for the stream takes everything. Host
+// calls at the start of a window gain nothing from a plan and run at once.
 //
 // A window is planned when its sequence of fingerprints repeats; the first time it runs record by
 // record. Not thread-safe.
@@ -44,10 +45,13 @@ class Cutter {
 
   struct Ahead {
     uint64_t fingerprint;
-    bool cut;  // a window may end behind the record
+    bool cut;   // a window may end behind the record
+    bool host;  // a host call
   };
   std::deque<Ahead> ahead_;            // scanned records that have not run
   std::array<uint64_t, 3> recent_{};   // fingerprints of the last records scanned
+  size_t since_cut_ = 0;               // records taken since the last cut
+  bool ends_at_cut_ = false;           // the last answer of `next`
   Clock::time_point grown_at_{};       // when records came last
   std::array<uint64_t, 4096> seen_{};  // hashes of sequences, by their low bits
 };

@@ -19,13 +19,12 @@ using test::Tensor;
 void record_step(Session& s, const Tensor& x) {
   std::mt19937 random(5);
   for (int i = 0; i < 100; ++i) {
-    const auto op = static_cast<LoweredOp>(op_id(LoweredOp::kAdd));
     switch (random() % 4) {
       case 0:
         s.host([] {}, {x}, {x});
         break;
       case 1:
-        s.pointwise(op, {x, x}, x);
+        s.pointwise(LoweredOp::kAdd, {x, x}, x);
         break;
       default:
         s.pointwise(random() % 2 == 0 ? LoweredOp::kTanh : LoweredOp::kNeg, {x}, x);
@@ -79,6 +78,20 @@ TEST(CutterTest, TheSecondTimeASequenceIsKnown) {
   Cutter cutter;
   EXPECT_FALSE(cutter.take(s.window(), 0, 100));
   EXPECT_TRUE(cutter.take(s.window(), 100, 100));
+}
+
+TEST(CutterTest, LeadingHostCallsRunAtOnce) {
+  Session s;
+  const Tensor x = s.empty({64});
+  s.host([] {}, {x}, {x});
+  s.host([] {}, {x}, {x});
+  s.pointwise(LoweredOp::kNeg, {x}, x);
+  Cutter cutter;
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(cutter.next(s.window(), i, i + 1, false), 1u);
+    cutter.take(s.window(), i, 1);
+  }
+  EXPECT_EQ(cutter.next(s.window(), 2, 3, false), 0u);
 }
 
 TEST(CutterTest, AWaitTakesEverything) {
