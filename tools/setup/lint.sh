@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bin=.venv/bin
-mapfile -t sources < <(find csrc tests -name '*.cpp' -o -name '*.h' | sort)
+mapfile -t sources < <(find csrc tests tools -name '*.cpp' -o -name '*.h' | sort)
 status=0
 if [[ $1 == --fix ]]; then
   $bin/clang-format -i "${sources[@]}" || status=1
