@@ -32,8 +32,8 @@ namespace neuron {
   X(launch_blocking, bool, "NEURON_LAUNCH_BLOCKING", false,                                         \
     "Every operation runs to its end before its call returns")                                      \
   X(eager_mode, std::string, "TORCH_NEURONX_EAGER_MODE", "adaptive",                                \
-    "Lowered operators: `adaptive` fuses windows of operations, `strict` runs each alone. No "      \
-    "PyTorch operator is recorded in lowered form yet")                                                             \
+    "Lowered operators: `adaptive` fuses windows of operations, `strict` runs each alone; both "    \
+    "give the same bits")                                                                           \
   X(fallback, std::string, "TORCH_NEURONX_FALLBACK", "allow",                                       \
     "What an operator without a kernel does: `allow` runs it on the host, `warn` warns once per "    \
     "operator as well, `error` raises")                                                             \
