@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import statistics
 import time
 
 import torch
@@ -87,15 +88,17 @@ class Training:
 
     def choose_optimizer(self, block: int, rounds: int) -> str:
         """Goes on with the flavour whose steps have the least median; returns its name."""
-        samples = {flavour: [] for flavour in OPTIMIZERS}
+        optimizers, samples = {}, {flavour: [] for flavour in OPTIMIZERS}
+        for flavour in OPTIMIZERS:
+            self.use_optimizer(flavour)
+            self.warm_up(minimum=3)
+            optimizers[flavour] = self.optimizer
         for _ in range(rounds):
             for flavour, times in samples.items():
-                self.use_optimizer(flavour)
-                self.warm_up(minimum=2)
+                self.optimizer = optimizers[flavour]
                 times += self.turn(block, 0)
-        best = min(samples, key=lambda flavour: sorted(samples[flavour])[rounds // 2])
-        self.use_optimizer(best)
-        self.warm_up(minimum=2)
+        best = min(samples, key=lambda flavour: statistics.median(samples[flavour]))
+        self.optimizer = optimizers[best]
         return best
 
     def first_step(self) -> dict[str, float]:
