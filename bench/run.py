@@ -19,12 +19,14 @@ from pathlib import Path
 # The package is imported by its name, here and in the processes of the sides.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+import psutil  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 from bench import tables  # noqa: E402
 from bench.cases import CASES  # noqa: E402
 from bench.harness import QUICK, Bench, BenchError, Settings  # noqa: E402
 
+BUSY_LIMIT = 0.1
 REPORT_WIDTH = 180  # characters, where the output is no terminal
 SUCCESS, UNEQUAL, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -60,6 +62,21 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return settings
 
 
+def busy_share() -> float:
+    """Share of the processors' time that others use while no side runs, from 0 to 1."""
+    return psutil.cpu_percent(interval=0.5) / 100
+
+
+def warnings() -> list[str]:
+    busy = busy_share()
+    if busy <= BUSY_LIMIT:
+        return []
+    return [
+        f"Other programs used {busy:.0%} of the processors before this case: "
+        "its figures mean little."
+    ]
+
+
 def run(
     names: Sequence[str], settings: Settings, use_markdown: bool, json_file: Path | None
 ) -> int:
@@ -77,7 +94,9 @@ def run(
         for name in names:
             bench.progress = lambda text, name=name: status.update(f"{name}: {text}")
             bench.progress("starting")
+            found = warnings()
             table = CASES[name](bench)
+            table.notes += found
             failed |= table.failed
             results["cases"][name] = table.as_dict()
             if use_markdown:

@@ -83,12 +83,13 @@ def _measure(bench: Bench, model: str, precision: str, block: int) -> dict[str, 
     bench.progress(f"{model}, {precision}, loss read every {block} steps")
     settings = bench.settings
     sides = bench.training_sides()
+    rounds = min(PRE_RUN_ROUNDS, settings.turns)
     with bench.workers(
         sides, "bench.training:Training", model=model, precision=precision
     ) as workers:
         first = {name: worker.call("first_step") for name, worker in workers.items()}
         optimizers = {
-            name: worker.call("choose_optimizer", block=block, rounds=PRE_RUN_ROUNDS)
+            name: worker.call("choose_optimizer", block=block, rounds=rounds)
             for name, worker in workers.items()
         }
         samples = take_turns(workers, settings.turns, "turn", block=block, seconds=settings.seconds)

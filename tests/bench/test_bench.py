@@ -36,7 +36,8 @@ def test_the_build_is_described(bench):
     assert sides[:3] == [CPU, STRICT, ADAPTIVE]
 
 
-def test_training_steps_of_the_device_and_the_cpu(bench):
+def test_training_steps_of_the_device_and_the_cpu(bench, monkeypatch):
+    monkeypatch.setitem(training.BLOCKS, "tiny", 2)
     table = training.gpt(bench)
     assert [(row["model"], row["precision"]) for row in table.rows] == [
         ("tiny", "float32"),
@@ -113,6 +114,15 @@ def test_the_command_writes_results_as_json(least, tmp_path):
     assert rows[0]["goal"] == {"limit": 1.0, "met": rows[0]["ratio"] <= 1.0}
 
 
+def test_a_busy_machine_is_pointed_out(monkeypatch):
+    monkeypatch.setattr(command, "busy_share", lambda: 0.04)
+    assert command.warnings() == []
+    monkeypatch.setattr(command, "busy_share", lambda: 0.31)
+    assert command.warnings() == [
+        "Other programs used 31% of the processors before this case: its figures mean little."
+    ]
+
+
 def test_a_failed_check_is_the_commands_status(least, monkeypatch, tmp_path):
     table = bits.table([{"model": "tiny", "different": ["strict"]}])
     monkeypatch.setitem(CASES, "bits", lambda bench: table)
@@ -153,7 +163,6 @@ def test_tables_as_text_and_as_markdown():
         "| c | 250 s |  |",
         "",
         "A note.",
-        "",
     ]
     printed = io.StringIO()
     tables.print_table(table, tables.Console(file=printed, width=80))
