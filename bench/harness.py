@@ -159,17 +159,11 @@ class Worker:
         if not line:
             status = self._process.wait()
             raise BenchError(f"{self.side.name}: the process ended with status {status}")
-        self._stop()
+        self._signal(signal.SIGSTOP)
         answer = json.loads(line)
         if "error" in answer:
             raise BenchError(f"{self.side.name}: {answer['error']}")
         return answer["result"]
-
-    def _stop(self) -> None:
-        """Returns once all threads of the process are stopped, or it has ended."""
-        self._signal(signal.SIGSTOP)
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def _signal(self, number: int) -> None:
         if self._process.poll() is None:
