@@ -51,7 +51,9 @@ def run(bench: Bench) -> Table:
             row["inductor_goal"] = goal(1 / row["inductor_factor"], INDUCTOR_LIMIT)
         rows.append(row)
     columns = [column for column in COLUMNS if any(column.key in row for row in rows)]
-    note = f"Medians of {bench.settings.processes} fresh processes with empty caches, taking turns"
+    note = (
+        f"Fresh processes of each side, taking turns, with empty caches: {bench.settings.processes}"
+    )
     note += "; Inductor once." if bench.settings.inductor else "."
     return Table("First training step, float32", columns, rows, [note])
 

@@ -62,7 +62,7 @@ def run(bench: Bench) -> Table:
         )
     note = (
         f"The {MODEL} model, after steps at {full.batch} x {full.sequence}, at one size after the "
-        f"other; medians over {bench.settings.processes} processes of each side."
+        f"other; processes of each side: {bench.settings.processes}."
     )
     return Table("First step at a new size", COLUMNS, rows, [note])
 
