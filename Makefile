@@ -48,6 +48,6 @@ format: environment
 	@tools/setup/lint.sh --fix
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist python/torch_neuronx/kernels
 	find python tests tools demo bench -name __pycache__ -prune -exec rm -rf {} +
 	find python -name '*.so' -delete

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "core/codegen/kernel_testing.h"
+#include "neuron/host/kernel_pack.h"
 #include "neuron/trace/counters.h"
 
 namespace neuron::testing {
@@ -41,10 +42,9 @@ class KernelCacheTest : public ::testing::Test {
   }
   ~KernelCacheTest() override { fs::remove_all(directory_); }
 
-  std::unique_ptr<DiskStore> store(const std::string& name, bool read_only = false) {
+  std::unique_ptr<DiskStore> store(const std::string& name) {
     DiskStore::Options o;
     o.directory = directory_ + "/" + name;
-    o.read_only = read_only;
     return std::make_unique<DiskStore>(o);
   }
 
@@ -124,10 +124,10 @@ TEST_F(KernelCacheTest, AnotherBuildOrFeatureListDoesNotMatch) {
 }
 
 TEST_F(KernelCacheTest, ShippedKernelsNeedNoCompile) {
-  std::unique_ptr<DiskStore> writable = store("shipped");
-  EXPECT_EQ(prebuild_kernels({scale_nest(6), scale_nest(7)}, {"", host_features()}, *writable), 4);
+  const std::string pack = directory_ + "/kernels.pack";
+  build_kernel_pack({scale_nest(6), scale_nest(7)}, host_features(), pack);
   KernelCache::Options o = options();
-  o.shipped = store("shipped", true);
+  o.shipped = std::make_unique<ArtifactPack>(pack);
   KernelCache cache(std::move(o));
   Kernel& kernel = cache.find(scale_nest(7));
   ASSERT_NE(kernel.object(), nullptr);
