@@ -2,6 +2,7 @@
 #include "neuron/eager/executor.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "neuron/host/kernel_launch.h"
 #include "neuron/runtime/block.h"
@@ -11,6 +12,12 @@
 
 namespace neuron {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Compiles at idle priority get nothing while the machine is busy; a plan that waits longer than
+// this has lost more than they would take.
+constexpr auto kPatience = std::chrono::milliseconds(20);
 
 const char* record_name(const OpRecord& record) {
   if (is_lowered(record.op)) return op_info(record.op).name;
@@ -91,6 +98,7 @@ void EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, boo
 
 void EagerExecutor::request_kernels(CachedPlan* plan) {
   plan->requested = true;
+  plan->requested_at = Clock::now();
   for (Step& step : plan->plan.steps) {
     if (step.host_node >= 0 || step.singles.empty()) continue;
     Kernel& k = kernel(step.fused);
@@ -98,16 +106,22 @@ void EagerExecutor::request_kernels(CachedPlan* plan) {
   }
 }
 
+void EagerExecutor::hurry(CachedPlan* plan) {
+  if (plan->hurried || Clock::now() - plan->requested_at < kPatience) return;
+  plan->hurried = true;
+  kernels_.hurry();
+}
+
 Kernel& EagerExecutor::kernel(KernelPlan& plan) {
   if (plan.kernel == nullptr) plan.kernel = &kernels_.find(plan.nest);
   return *plan.kernel;
 }
 
-void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, size_t number,
+void EagerExecutor::run_step(const WindowForm& form, CachedPlan& plan, size_t number,
                              Failed failed) {
   static Counter& fused = counter("Launch.Fused");
   static Counter& waiting = counter("Launch.FusedNotCompiled");
-  Step& step = const_cast<Step&>(plan.plan.steps[number]);
+  Step& step = plan.plan.steps[number];
   if (step.host_node >= 0) {
     const FormNode& node = form.nodes[static_cast<size_t>(step.host_node)];
     const OpRecord& record = *node.record;
@@ -121,6 +135,7 @@ void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, siz
   const KernelObject* object = kernel(step.fused).object();
   if (object == nullptr) {
     waiting.add();
+    hurry(&plan);
     return run_singles(form, step, failed);
   }
   std::shared_ptr<const Error> error;

@@ -44,12 +44,13 @@ class EagerExecutor final : public RecordExecutor {
 
  private:
   void run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
-  void run_step(const WindowForm& form, const CachedPlan& plan, size_t step, Failed failed);
+  void run_step(const WindowForm& form, CachedPlan& plan, size_t step, Failed failed);
   void run_singles(const WindowForm& form, Step& step, Failed failed);
   void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
                    const KernelObject& object);
   Kernel& kernel(KernelPlan& plan);
   void request_kernels(CachedPlan* plan);
+  void hurry(CachedPlan* plan);
 
   KernelCache& kernels_;
   Cutter cutter_;
