@@ -41,9 +41,14 @@ void install_eager_executor() {
   });
 }
 
-size_t EagerExecutor::next(const Window& window, size_t begin, size_t end, bool must_run) noexcept {
+size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
+                           const char* must_run) noexcept {
+  static Counter& strict = counter("Window.Strict");
   if (left_ > 0) return left_;
-  if (eager_mode() == EagerMode::kStrict) return 1;
+  if (eager_mode() == EagerMode::kStrict) {
+    strict.add();
+    return 1;
+  }
   return cutter_.next(window, begin, end, must_run);
 }
 

@@ -39,7 +39,8 @@ class EagerExecutor final : public RecordExecutor {
 
   explicit EagerExecutor(KernelCache& kernels) : kernels_(kernels) {}
 
-  size_t next(const Window& window, size_t begin, size_t end, bool must_run) noexcept override;
+  size_t next(const Window& window, size_t begin, size_t end,
+              const char* must_run) noexcept override;
   size_t run(const Window& window, size_t begin, size_t end, Failed failed) noexcept override;
 
  private:
