@@ -2,6 +2,7 @@
 #include "neuron/eager/cutter.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,12 @@ namespace {
 // Longer than the host takes between two operations of a running Python program.
 constexpr auto kStall = std::chrono::microseconds(50);
 constexpr size_t kRankContext = 4;  // records that a rank depends on
+constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
+constexpr uint64_t kOldestFactor = [] {
+  uint64_t power = 1;
+  for (size_t i = 1; i < Cutter::kBoundaryContext; ++i) power *= kFactor;
+  return power;
+}();
 
 uint64_t mix(uint64_t h, uint64_t word) {
   h = (h ^ word) * 0xff51afd7ed558ccdu;
@@ -34,7 +41,10 @@ uint64_t fingerprint(const OpRecord& record) {
   uint64_t h =
       mix(static_cast<uint64_t>(record.op) + 1, record.inputs.size() << 8 | record.outputs.size());
   if (!is_lowered(record.op)) {
-    return record.host != nullptr ? mix(h, reinterpret_cast<uintptr_t>(record.host->name())) : h;
+    // The text, not its address: cuts are the same in every process.
+    return record.host != nullptr
+               ? mix(h, std::hash<std::string_view>{}(std::string_view(record.host->name())))
+               : h;
   }
   if (attribute_count(record.attributes) > 1) {
     h = mix(mix(h, attribute_word(record.attributes, 0)), attribute_word(record.attributes, 1));
@@ -49,25 +59,31 @@ void Cutter::read(const OpRecord& record) {
   Record r;
   r.fingerprint = fingerprint(record);
   r.host = !is_lowered(record.op);
-  recent_[scanned_++ % recent_.size()] = r.fingerprint;
-  uint64_t near = 0, far = 0;
-  for (size_t back = 0; back < recent_.size(); ++back) {
-    if (back == kRankContext) near = far;
-    far = mix(far, recent_[(scanned_ - 1 - back) % recent_.size()]);
+  // A polynomial of the last fingerprints, which drops the oldest and takes in the newest.
+  uint64_t& oldest = recent_[scanned_ % recent_.size()];
+  context_ = (context_ - oldest * kOldestFactor) * kFactor + r.fingerprint;
+  oldest = r.fingerprint;
+  ++scanned_;
+  r.context = mix(context_, 1);
+  // A rank depends on nothing before a boundary: there, a program begins anew.
+  const size_t rank_context = std::min(kRankContext, ++since_boundary_);
+  uint64_t h = 0;
+  for (size_t back = 1; back <= rank_context; ++back) {
+    h = mix(h, recent_[(scanned_ - back) % recent_.size()]);
   }
-  r.context = far;
-  r.rank = boundaries_[far % boundaries_.size()] == far ? 0 : near >> 2 | 1;
+  r.rank = boundaries_[r.context % boundaries_.size()] == r.context ? 0 : h >> 2 | 1;
+  if (r.rank == 0) since_boundary_ = 0;
   if (r.rank != 0 && !r.host) r.rank |= uint64_t{1} << 63;
   records_.push_back(r);
 }
 
 bool Cutter::lowest(size_t position) const {
   const auto p = static_cast<ptrdiff_t>(position), reach = static_cast<ptrdiff_t>(kReach);
-  const ptrdiff_t first = std::max(p - reach, -static_cast<ptrdiff_t>(history_));
+  const ptrdiff_t first = std::max({p - reach, -static_cast<ptrdiff_t>(history_), last_boundary_});
   const ptrdiff_t last = std::min(p + reach, static_cast<ptrdiff_t>(ahead()) - 1);
   const uint64_t rank = at(p).rank;
   for (ptrdiff_t i = first; i <= last; ++i) {
-    if (at(i).rank < rank) return false;
+    if (at(i).rank < rank || (rank == 0 && i > p && at(i).rank == 0)) return false;
   }
   return true;
 }
@@ -76,8 +92,7 @@ void Cutter::decide() {
   const auto known = static_cast<ptrdiff_t>(ahead());
   while (decided_ < known) {
     const ptrdiff_t length = decided_ + 1 - last_cut_;
-    const bool boundary = at(decided_).rank == 0;
-    const bool sure = boundary || decided_ + static_cast<ptrdiff_t>(kReach) < known;
+    const bool sure = decided_ + static_cast<ptrdiff_t>(kReach) < known;
     if (!sure && length < static_cast<ptrdiff_t>(kMaxRecords)) break;
     ++decided_;
     const bool cut = sure && length >= static_cast<ptrdiff_t>(kReach) &&
@@ -85,6 +100,8 @@ void Cutter::decide() {
     const bool full = length >= static_cast<ptrdiff_t>(kMaxRecords);
     if (!cut && !full) continue;
     last_cut_ = decided_;
+    const bool boundary = cut && at(decided_ - 1).rank == 0;
+    if (boundary) last_boundary_ = decided_;
     // Behind records that have run already nothing is left to cut.
     if (decided_ > 0) {
       cuts_.push_back({static_cast<size_t>(decided_), boundary, cut ? kCut : kSize});
@@ -101,7 +118,8 @@ void Cutter::end_here(const char* reason) {
     slot = last.context;
   }
   last.rank = 0;
-  decided_ = last_cut_ = static_cast<ptrdiff_t>(ahead());
+  decided_ = last_cut_ = last_boundary_ = static_cast<ptrdiff_t>(ahead());
+  since_boundary_ = 0;
   cuts_.push_back({ahead(), true, reason});
 }
 
@@ -150,6 +168,7 @@ bool Cutter::take(const Window& window, size_t begin, size_t count) {
   history_ += count;
   decided_ -= static_cast<ptrdiff_t>(count);
   last_cut_ -= static_cast<ptrdiff_t>(count);
+  last_boundary_ -= static_cast<ptrdiff_t>(count);
   while (history_ > kReach &&
          static_cast<ptrdiff_t>(kReach) - static_cast<ptrdiff_t>(history_) < decided_) {
     records_.pop_front();

@@ -11,7 +11,9 @@
 //
 // Where a window ended because the program waited for it (a host read, an event), its end is
 // remembered; at the second time it is a *boundary*, the lowest rank of all. Whoever reads a result
-// every few steps so finds cuts there, and no window of the other steps reaches across.
+// every few steps so finds cuts there, and no window of the other steps reaches across. Of several
+// such places close together (the last turns of a loop) the last one counts. Behind a boundary, as
+// behind every wait, ranks begin anew, so that what follows is cut as at the program's start.
 //
 // This takes the place of caps that follow the load: windows whose length depends on how busy the
 // device is would each need a plan and kernels of their own.
@@ -41,6 +43,7 @@ class Cutter {
  public:
   static constexpr size_t kReach = 12;
   static constexpr size_t kMaxRecords = 256;
+  static constexpr size_t kBoundaryContext = 32;  // records by which a boundary is known
 
   // Why a window ends.
   static constexpr const char kCut[] = "Cut";                  // its content says so
@@ -75,7 +78,7 @@ class Cutter {
 
   struct Record {
     uint64_t fingerprint;
-    uint64_t context;  // hash of it and the records before
+    uint64_t context;  // hash of it and the kBoundaryContext - 1 records before
     uint64_t rank;     // 0: a boundary
     bool host;
   };
@@ -97,9 +100,12 @@ class Cutter {
   std::deque<Cut> cuts_;    // decided, not reached yet
   ptrdiff_t decided_ = 0;   // records before it are known to end a window or not
   ptrdiff_t last_cut_ = 0;  // where the last decided cut is
+  ptrdiff_t last_boundary_ = 0;
   const char* reason_ = kCut;
-  std::array<uint64_t, 8> recent_{};  // fingerprints, a ring
+  std::array<uint64_t, kBoundaryContext> recent_{};  // fingerprints, a ring
   size_t scanned_ = 0;
+  uint64_t context_ = 0;
+  size_t since_boundary_ = 0;          // records scanned
   Clock::time_point grown_at_{};       // when records came last
   std::array<uint64_t, 4096> seen_{};  // hashes of sequences, by their low bits
   std::array<uint64_t, 512> ends_{};   // contexts where the program waited, likewise

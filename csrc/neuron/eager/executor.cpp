@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <thread>
 
 #include "neuron/host/kernel_launch.h"
 #include "neuron/runtime/block.h"
@@ -18,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 // Compiles at idle priority get nothing while the machine is busy; a plan that waits longer than
 // this has lost more than they would take.
 constexpr auto kPatience = std::chrono::milliseconds(20);
+
+constexpr auto kNap = std::chrono::milliseconds(10);  // between looks at a compile under way
 
 const char* record_name(const OpRecord& record) {
   if (is_lowered(record.op)) return op_info(record.op).name;
@@ -37,14 +41,38 @@ bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
 
 void install_eager_executor() {
   Stream::set_executor([]() -> std::unique_ptr<RecordExecutor> {
-    return std::make_unique<EagerExecutor>(KernelCache::instance());
+    auto executor = std::make_unique<EagerExecutor>(KernelCache::instance());
+    if (EmulatedTarget* target = EmulatedTarget::configured()) executor->emulate(*target);
+    return executor;
   });
+}
+
+void EagerExecutor::emulate(EmulatedTarget& target) {
+  target_ = &target;
+  slow_ = std::make_unique<SlowTargetPolicy>(target, cutter_);
+}
+
+size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t end,
+                                    const char* must_run) {
+  static Counter& waits = counter("Emulated.CompileWait");
+  const auto now = Clock::now();
+  const bool strict = eager_mode() == EagerMode::kStrict;
+  const size_t count = slow_->next(window, begin, end, must_run, strict, now);
+  if (count > 0) {
+    counter(std::string("Window.") + slow_->reason()).add();
+  } else if (must_run != nullptr) {
+    // The caller asks again, after it has looked for signals.
+    waits.add();
+    std::this_thread::sleep_until(std::min(target_->next_ready(now), now + kNap));
+  }
+  return count;
 }
 
 size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
                            const char* must_run) noexcept {
   static Counter& strict = counter("Window.Strict");
   if (left_ > 0) return left_;
+  if (target_ != nullptr) return next_emulated(window, begin, end, must_run);
   if (eager_mode() == EagerMode::kStrict) {
     strict.add();
     return 1;
@@ -56,6 +84,10 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
   const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
   if (left_ == 0) {
     left_ = end - begin;
+    if (target_ != nullptr) {
+      slow_->take(left_, Clock::now());
+      target_->launch();
+    }
     const bool seen = cutter_.take(window, begin, left_);
     fuse_ = seen && eager_mode() == EagerMode::kAdaptive;
   }
