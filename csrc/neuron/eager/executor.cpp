@@ -2,6 +2,9 @@
 #include "neuron/eager/executor.h"
 
 #include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
 
 #include "neuron/host/kernel_launch.h"
 #include "neuron/runtime/block.h"
@@ -11,6 +14,14 @@
 
 namespace neuron {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Compiles at idle priority get nothing while the machine is busy; a plan that waits longer than
+// this has lost more than they would take.
+constexpr auto kPatience = std::chrono::milliseconds(20);
+
+constexpr auto kNap = std::chrono::milliseconds(10);  // between looks at a compile under way
 
 const char* record_name(const OpRecord& record) {
   if (is_lowered(record.op)) return op_info(record.op).name;
@@ -30,13 +41,42 @@ bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
 
 void install_eager_executor() {
   Stream::set_executor([]() -> std::unique_ptr<RecordExecutor> {
-    return std::make_unique<EagerExecutor>(KernelCache::instance());
+    auto executor = std::make_unique<EagerExecutor>(KernelCache::instance());
+    if (EmulatedTarget* target = EmulatedTarget::configured()) executor->emulate(*target);
+    return executor;
   });
 }
 
-size_t EagerExecutor::next(const Window& window, size_t begin, size_t end, bool must_run) noexcept {
+void EagerExecutor::emulate(EmulatedTarget& target) {
+  target_ = &target;
+  slow_ = std::make_unique<SlowTargetPolicy>(target, cutter_);
+}
+
+size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t end,
+                                    const char* must_run) {
+  static Counter& waits = counter("Emulated.CompileWait");
+  const auto now = Clock::now();
+  const bool strict = eager_mode() == EagerMode::kStrict;
+  const size_t count = slow_->next(window, begin, end, must_run, strict, now);
+  if (count > 0) {
+    counter(std::string("Window.") + slow_->reason()).add();
+  } else if (must_run != nullptr) {
+    // The caller asks again, after it has looked for signals.
+    waits.add();
+    std::this_thread::sleep_until(std::min(target_->next_ready(now), now + kNap));
+  }
+  return count;
+}
+
+size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
+                           const char* must_run) noexcept {
+  static Counter& strict = counter("Window.Strict");
   if (left_ > 0) return left_;
-  if (eager_mode() == EagerMode::kStrict) return 1;
+  if (target_ != nullptr) return next_emulated(window, begin, end, must_run);
+  if (eager_mode() == EagerMode::kStrict) {
+    strict.add();
+    return 1;
+  }
   return cutter_.next(window, begin, end, must_run);
 }
 
@@ -44,6 +84,10 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
   const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
   if (left_ == 0) {
     left_ = end - begin;
+    if (target_ != nullptr) {
+      slow_->take(left_, Clock::now());
+      target_->launch();
+    }
     const bool seen = cutter_.take(window, begin, left_);
     fuse_ = seen && eager_mode() == EagerMode::kAdaptive;
   }
@@ -91,6 +135,7 @@ void EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, boo
 
 void EagerExecutor::request_kernels(CachedPlan* plan) {
   plan->requested = true;
+  plan->requested_at = Clock::now();
   for (Step& step : plan->plan.steps) {
     if (step.host_node >= 0 || step.singles.empty()) continue;
     Kernel& k = kernel(step.fused);
@@ -98,16 +143,22 @@ void EagerExecutor::request_kernels(CachedPlan* plan) {
   }
 }
 
+void EagerExecutor::hurry(CachedPlan* plan) {
+  if (plan->hurried || Clock::now() - plan->requested_at < kPatience) return;
+  plan->hurried = true;
+  kernels_.hurry();
+}
+
 Kernel& EagerExecutor::kernel(KernelPlan& plan) {
   if (plan.kernel == nullptr) plan.kernel = &kernels_.find(plan.nest);
   return *plan.kernel;
 }
 
-void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, size_t number,
+void EagerExecutor::run_step(const WindowForm& form, CachedPlan& plan, size_t number,
                              Failed failed) {
   static Counter& fused = counter("Launch.Fused");
   static Counter& waiting = counter("Launch.FusedNotCompiled");
-  Step& step = const_cast<Step&>(plan.plan.steps[number]);
+  Step& step = plan.plan.steps[number];
   if (step.host_node >= 0) {
     const FormNode& node = form.nodes[static_cast<size_t>(step.host_node)];
     const OpRecord& record = *node.record;
@@ -121,6 +172,7 @@ void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, siz
   const KernelObject* object = kernel(step.fused).object();
   if (object == nullptr) {
     waiting.add();
+    hurry(&plan);
     return run_singles(form, step, failed);
   }
   std::shared_ptr<const Error> error;

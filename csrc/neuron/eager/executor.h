@@ -22,8 +22,10 @@
 
 #include "neuron/eager/analysis.h"
 #include "neuron/eager/cutter.h"
+#include "neuron/eager/emulated_target.h"
 #include "neuron/eager/mode.h"
 #include "neuron/eager/plan_cache.h"
+#include "neuron/eager/slow_target_policy.h"
 #include "neuron/eager/temporaries.h"
 #include "neuron/host/kernel_cache.h"
 #include "neuron/runtime/record_executor.h"
@@ -39,22 +41,31 @@ class EagerExecutor final : public RecordExecutor {
 
   explicit EagerExecutor(KernelCache& kernels) : kernels_(kernels) {}
 
-  size_t next(const Window& window, size_t begin, size_t end, bool must_run) noexcept override;
+  // Waits for and launches what `target` would have; before the first record. The target must
+  // outlive the executor.
+  void emulate(EmulatedTarget& target);
+
+  size_t next(const Window& window, size_t begin, size_t end,
+              const char* must_run) noexcept override;
   size_t run(const Window& window, size_t begin, size_t end, Failed failed) noexcept override;
 
  private:
+  size_t next_emulated(const Window& window, size_t begin, size_t end, const char* must_run);
   void run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
-  void run_step(const WindowForm& form, const CachedPlan& plan, size_t step, Failed failed);
+  void run_step(const WindowForm& form, CachedPlan& plan, size_t step, Failed failed);
   void run_singles(const WindowForm& form, Step& step, Failed failed);
   void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
                    const KernelObject& object);
   Kernel& kernel(KernelPlan& plan);
   void request_kernels(CachedPlan* plan);
+  void hurry(CachedPlan* plan);
 
   KernelCache& kernels_;
   Cutter cutter_;
-  size_t left_ = 0;    // records of the current window that have not run
-  bool fuse_ = false;  // the rest of the current window becomes one plan
+  EmulatedTarget* target_ = nullptr;        // null: the host's own, and compiles are quick
+  std::unique_ptr<SlowTargetPolicy> slow_;  // with target_
+  size_t left_ = 0;                         // records of the current window that have not run
+  bool fuse_ = false;                       // the rest of the current window becomes one plan
   WindowAnalyzer analyzer_;
   PlanCache plans_;
   TemporaryMemory temporaries_;

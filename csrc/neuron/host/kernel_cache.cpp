@@ -138,6 +138,14 @@ void KernelCache::request(Kernel& kernel) {
   work_.notify_one();
 }
 
+void KernelCache::hurry() {
+  std::lock_guard lock(mutex_);
+  if (hurried_ || (queue_.empty() && active_ == 0)) return;
+  hurried_ = true;
+  count("Kernel.Hurried");
+  for (std::thread& t : workers_) set_priority(t.native_handle(), SCHED_OTHER);
+}
+
 const KernelObject& KernelCache::require(Kernel& kernel) {
   if (const KernelObject* object = kernel.object()) return *object;
   std::unique_lock lock(mutex_);
@@ -196,12 +204,13 @@ void KernelCache::worker() {
     queue_.pop_front();
     kernel->state_ = Kernel::State::kCompiling;
     ++active_;
+    set_priority(pthread_self(), hurried_ ? SCHED_OTHER : SCHED_IDLE);
     lock.unlock();
-    set_priority(pthread_self(), SCHED_IDLE);
     count("Kernel.Compile.Background");
     compile(*kernel);
     lock.lock();
     --active_;
+    if (queue_.empty() && active_ == 0) hurried_ = false;
     done_.notify_all();
   }
 }

@@ -12,7 +12,9 @@
 //   kFailed     the compile failed; error() says why, and no one tries again in this process
 // object() is one atomic load, so a fused kernel swaps in between two launches without a lock.
 //
-// Workers run at idle priority (SCHED_IDLE) and start with the first request. Failures and every
+// Workers run at idle priority (SCHED_IDLE) and start with the first request; `hurry` lifts them to
+// normal priority for what is pending, since spinning pool threads leave nothing to an idle one.
+// Failures and every
 // compile in the foreground are counted (trace/counters.h, names "Kernel.*").
 //
 // Thread-safe. Kernels live as long as the cache; `instance()` is never destroyed.
@@ -97,6 +99,9 @@ class KernelCache {
   // Compiles in the background, unless that was asked for or done before.
   void request(Kernel& kernel);
 
+  // What is pending has waited long enough: no idle priority until it is done.
+  void hurry();
+
   // The code, compiled now by this thread if nobody has begun; counted as a foreground compile.
   // Throws kExecution if the compile failed, now or earlier.
   const KernelObject& require(Kernel& kernel);
@@ -125,6 +130,7 @@ class KernelCache {
   std::deque<Kernel*> queue_;                                         // guarded
   std::vector<std::thread> workers_;                                  // guarded
   size_t active_ = 0;      // guarded: background compiles that run
+  bool hurried_ = false;   // guarded: until nothing is pending
   bool stopping_ = false;  // guarded
 };
 

@@ -38,6 +38,11 @@ struct Space {
 
 // Orders dims [first, last) by descending stride of the operand; stable.
 void order(Canonical* c, int first, int last, const CanonicalOperand& by) {
+  bool ordered = true;
+  for (int d = first + 1; d < last; ++d) {
+    ordered &= by.strides[static_cast<size_t>(d - 1)] >= by.strides[static_cast<size_t>(d)];
+  }
+  if (ordered) return;
   std::array<int, kMaxRank> perm;
   for (int d = 0; d < kMaxRank; ++d) perm[static_cast<size_t>(d)] = d;
   const auto begin = perm.begin() + first, end = perm.begin() + last;
@@ -106,9 +111,8 @@ void collapse(const Space& s, size_t main_operand) {
     }
     if (!row) c->parallel_rank = static_cast<uint8_t>(rank);
   }
-  const CanonicalOperand main = c->operands[main_operand];
   const int parallel = c->parallel_rank;
-  order(c, 0, parallel, main);
+  order(c, 0, parallel, c->operands[main_operand]);
   if (!s.keep_row_order) order(c, parallel, rank, c->operands[main_operand]);
   const int merged = merge(c, 0, parallel, rank);
   rank -= parallel - merged;

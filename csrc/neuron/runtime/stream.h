@@ -88,7 +88,7 @@ class Stream {
   bool next_window(SealReason reason);                            // executor role held
   bool runnable(const OpRecord& record);                          // executor role held
   void execute(const OpRecord& record, uint64_t value) noexcept;  // executor role held
-  size_t run_next(uint64_t value, bool must_run) noexcept;        // executor role held
+  size_t run_next(uint64_t value, const char* must_run) noexcept; // executor role held
   void extend_window(SealReason reason);                          // executor role held
   void add_failure(uint64_t value, std::shared_ptr<const Error> error) noexcept;
   void complete(uint64_t value) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "neuron/host/kernel_cache.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,27 @@ TEST_F(KernelCacheTest, BackgroundCompileSwapsIn) {
   EXPECT_EQ(compiles_, 1);
   EXPECT_EQ(counter("Kernel.Compile.Background").value(), 1);
   EXPECT_EQ(counter("Kernel.Compile.Foreground").value(), 0);
+}
+
+// Reads its thread's policy before and after the cache was hurried.
+TEST_F(KernelCacheTest, WhatIsPendingCanBeHurried) {
+  std::promise<int> before, after;
+  std::promise<void> hurried;
+  before_compile_ = [&](std::string_view) {
+    before.set_value(::sched_getscheduler(0));
+    hurried.get_future().wait();
+    after.set_value(::sched_getscheduler(0));
+  };
+  KernelCache cache(options());
+  cache.request(cache.find(scale_nest(7)));
+  EXPECT_EQ(before.get_future().get(), SCHED_IDLE);
+  cache.hurry();
+  hurried.set_value();
+  EXPECT_EQ(after.get_future().get(), SCHED_OTHER);
+  cache.wait_idle();
+  EXPECT_EQ(counter("Kernel.Hurried").value(), 1);
+  cache.hurry();  // nothing is pending
+  EXPECT_EQ(counter("Kernel.Hurried").value(), 1);
 }
 
 TEST_F(KernelCacheTest, ForegroundCompileIsCounted) {

@@ -24,16 +24,17 @@ class Program {
   Program(uint32_t seed, int64_t scale) : random_(seed), scale_(scale) {}
 
   // Runs `length` operations; returns the bytes of all tensors that are left.
-  std::string run(EagerExecutor& executor, EagerMode mode, int length, uint32_t cut_seed) {
+  std::string run(EagerExecutor& executor, EagerMode mode, int length, uint32_t cut_seed,
+                  bool cut = false) {
     set_eager_mode(mode);
     std::mt19937 cuts(cut_seed);
     session_.before_append = [&](Window& w) {
-      if (cut_seed != 0 && cuts() % 12 == 0) test::run_window(w, executor, mode);
+      if (cut_seed != 0 && cuts() % 12 == 0) test::run_window(w, executor, mode, false, cut);
     };
     for (int i = 0; i < 6; ++i)
       live_.push_back(input(i % 3 == 2 ? DType::kBFloat16 : DType::kFloat32));
     for (int i = 0; i < length; ++i) step();
-    test::run_window(session_.window(), executor, mode);
+    test::run_window(session_.window(), executor, mode, false, cut);
     std::string bytes;
     for (const Tensor& t : live_) {
       bytes.append(reinterpret_cast<const char*>(t.storage->address()), t.storage->bytes());
@@ -289,6 +290,26 @@ TEST_P(Programs, StrictAndAdaptiveAreEqualToTheBit) {
     }
   }
   EXPECT_GT(counter("Launch.Fused").value(), 0);
+}
+
+TEST(EmulatedPrograms, ASlowCompilerChangesNoBits) {
+  using namespace std::chrono_literals;
+  EmulatedTarget target({.base = 2ms, .per_operation = 100us, .launch = 10us, .workers = 2});
+  for (uint32_t seed = 1000; seed < 1008; ++seed) {
+    EagerExecutor plain(test::kernels()), emulated(test::kernels());
+    emulated.emulate(target);
+    const std::string expected = Program(seed, 1).run(plain, EagerMode::kStrict, 40, 0);
+    for (const EagerMode mode :
+         {EagerMode::kAdaptive, EagerMode::kAdaptive, EagerMode::kStrict, EagerMode::kAdaptive}) {
+      for (const uint32_t cut : {0u, 17u}) {
+        EXPECT_TRUE(Program(seed, 1).run(emulated, mode, 40, cut, true) == expected)
+            << "seed " << seed << " cut " << cut;
+      }
+    }
+  }
+  test::kernels().wait_idle();
+  EXPECT_GT(counter("Emulated.CompileWait").value(), 0);
+  EXPECT_GT(counter("Emulated.Launch").value(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Programs, ::testing::Range(0, 8));
