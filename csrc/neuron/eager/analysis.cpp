@@ -37,25 +37,6 @@ size_t normalise(const Canonical& c, size_t operand, std::array<Dim, kMaxRank>* 
   return kept;
 }
 
-size_t structural_words(OpFamily family) {
-  switch (family) {
-    case OpFamily::kPointwise:
-    case OpFamily::kSoftmax:
-      return 2;
-    case OpFamily::kReduction:
-    case OpFamily::kLayerNorm:
-    case OpFamily::kLayerNormBackward:
-      return 3;
-    case OpFamily::kIndexRead:
-    case OpFamily::kIndexWrite:
-    case OpFamily::kWindowRead:
-    case OpFamily::kNllLoss:
-    case OpFamily::kNllLossBackward:
-      return kIndexingWords;
-  }
-  return 0;
-}
-
 constexpr uint64_t kHostMark = uint64_t{1} << 63;
 
 }  // namespace

@@ -148,8 +148,9 @@ LoopNest schedule(const Graph& graph, Walk walk, const std::vector<AxisStrides>&
         n = b.binary(nest_op(v.op), arg(v, 0), arg(v, 1));
         break;
       case IrOpClass::kTernary:
-        n = v.op == IrOp::kSelect ? b.select(arg(v, 0), arg(v, 1), arg(v, 2))
-                                  : b.fma(arg(v, 0), arg(v, 1), arg(v, 2));
+        if (v.op == IrOp::kSelect) n = b.select(arg(v, 0), arg(v, 1), arg(v, 2));
+        if (v.op == IrOp::kFma) n = b.fma(arg(v, 0), arg(v, 1), arg(v, 2));
+        if (v.op == IrOp::kPhilox) n = b.philox(arg(v, 0), arg(v, 1), arg(v, 2), v.attr);
         break;
       case IrOpClass::kReduce:
         n = b.reduce(nest_op(v.op), arg(v, 0));

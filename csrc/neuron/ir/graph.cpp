@@ -180,6 +180,12 @@ class Verifier {
         return dtype(0) == dtype(1) ? "" : "arguments differ in dtype";
       case IrOpClass::kTernary:
         if (v.op == IrOp::kSelect && dtype(0) != DType::kBool) return "the condition is i1";
+        if (v.op == IrOp::kPhilox) {
+          if (v.attr < 0 || v.attr > 3) return "no such word";
+          const bool wide =
+              dtype(0) == DType::kInt64 && dtype(1) == DType::kInt64 && dtype(2) == DType::kInt64;
+          return wide && v.dtype == DType::kInt32 ? "" : "takes i64 and gives i32";
+        }
         if (v.op == IrOp::kFma && dtype(0) != v.dtype)
           return "arguments and result differ in dtype";
         return dtype(1) == v.dtype && dtype(2) == v.dtype ? ""

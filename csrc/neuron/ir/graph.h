@@ -86,7 +86,9 @@ enum class IrOpClass : uint8_t {
   X(ReduceMax, "reduce_max", Reduce) X(ReduceMin, "reduce_min", Reduce)                            \
   X(ReduceAnd, "reduce_and", Reduce) X(ReduceOr, "reduce_or", Reduce)                              \
   X(ArgMax, "arg_max", Reduce) X(ArgMin, "arg_min", Reduce)                                        \
-  X(ScanSum, "scan_add", Scan) X(ScanProd, "scan_multiply", Scan)
+  X(ScanSum, "scan_add", Scan) X(ScanProd, "scan_multiply", Scan)                                  \
+  X(Philox, "philox", Ternary)   /* i32: word `attr` of the block; key, counter low, high: i64 */  \
+  X(ScanMax, "scan_max", Scan) X(ScanMin, "scan_min", Scan)
 // Element of input `attr` that lies args[0] elements (i64) behind the one of its axes, or 0 where
 // args[1] is given and false: nothing is read there.
 #define NEURON_IR_MEMORY(X) X(Gather, "gather", Gather)
@@ -190,6 +192,7 @@ class GraphBuilder {
   ValueId binary(IrOp op, ValueId a, ValueId b);  // also the compares
   ValueId select(ValueId condition, ValueId a, ValueId b);
   ValueId fma(ValueId a, ValueId b, ValueId c);
+  ValueId philox(ValueId key, ValueId counter_low, ValueId counter_high, int word);
   ValueId reduce(IrOp op, ValueId value);
   ValueId scan(IrOp op, ValueId value);
   ValueId gather(int input, ValueId offset, ValueId mask = kNoValue);

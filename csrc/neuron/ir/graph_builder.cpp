@@ -115,6 +115,10 @@ ValueId GraphBuilder::fma(ValueId a, ValueId b, ValueId c) {
   return add({.op = IrOp::kFma, .dtype = dtype(a), .args = {a, b, c}});
 }
 
+ValueId GraphBuilder::philox(ValueId key, ValueId low, ValueId high, int word) {
+  return add({.op = IrOp::kPhilox, .dtype = DType::kInt32, .attr = word, .args = {key, low, high}});
+}
+
 ValueId GraphBuilder::reduce(IrOp op, ValueId v) {
   const bool arg = op == IrOp::kArgMax || op == IrOp::kArgMin;
   return add({.op = op, .dtype = arg ? DType::kInt64 : dtype(v), .args = {v, kNoValue, kNoValue}});

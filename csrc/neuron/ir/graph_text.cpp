@@ -36,7 +36,8 @@ std::string axes_text(AxisMask axes) {
 }
 
 bool has_attr(IrOp op) {
-  return (op_class(op) == IrOpClass::kLeaf && op != IrOp::kConstant) || op == IrOp::kGather;
+  return (op_class(op) == IrOpClass::kLeaf && op != IrOp::kConstant) || op == IrOp::kGather ||
+         op == IrOp::kPhilox;
 }
 
 constexpr const char* kCombineNames[] = {"store", "add", "multiply", "maximum", "minimum"};

@@ -89,7 +89,7 @@ void collapse(const CanonicalSpace& s, size_t main_operand) {
   }
   const CanonicalOperand main = c->operands[main_operand];
   const int parallel = c->parallel_rank;
-  order(c, 0, parallel, main);
+  if (!s.keep_order) order(c, 0, parallel, main);
   if (!s.keep_row_order) order(c, parallel, rank, c->operands[main_operand]);
   const int merged = merge(c, 0, parallel, rank);
   rank -= parallel - merged;
@@ -120,10 +120,17 @@ void finish_rows(Canonical* c, size_t main_operand) {
   if (column != 0 && column < row) c->walk = Walk::kColumn;
 }
 
+void take_shape(const TensorRef& shape, CanonicalSpace* s) {
+  s->rank = shape.rank;
+  std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
+}
+
 namespace {
 
-void pointwise(const OpRecord& record, Canonical* c) {
+void pointwise(const OpRecord& record, bool keep_order, uint8_t positions, Canonical* c) {
   CanonicalSpace s;
+  s.keep_order = keep_order;
+  s.positions = positions;
   s.out = c;
   const TensorRef& shape = record.outputs[0];
   s.rank = shape.rank;
@@ -135,9 +142,8 @@ void pointwise(const OpRecord& record, Canonical* c) {
   c->walk = Walk::kPointwise;
 }
 
-void take_shape(const TensorRef& shape, CanonicalSpace* s) {
-  s->rank = shape.rank;
-  std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
+uint8_t matrix_dims(const TensorRef& shape) {
+  return static_cast<uint8_t>(0b11 << (shape.rank - 2));
 }
 
 void reduction(const OpRecord& record, Canonical* c) {
@@ -255,7 +261,12 @@ void canonicalize(const OpRecord& record, int part, Canonical* result) {
   result->parallel_rank = result->row_rank = result->operand_count = result->positions = 0;
   switch (op_info(record.op).family) {
     case OpFamily::kPointwise:
-      return pointwise(record, result);
+      return pointwise(record, false, 0, result);
+    case OpFamily::kGenerator:
+    case OpFamily::kRandom:
+      return pointwise(record, true, 0, result);
+    case OpFamily::kMatrix:
+      return pointwise(record, false, matrix_dims(record.outputs[0]), result);
     case OpFamily::kReduction:
       return reduction(record, result);
     case OpFamily::kSoftmax:

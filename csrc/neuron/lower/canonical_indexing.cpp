@@ -12,11 +12,6 @@ namespace {
 
 LoweredOp lowered_op(const OpRecord& record) { return static_cast<LoweredOp>(record.op); }
 
-void take_shape(const TensorRef& shape, CanonicalSpace* s) {
-  s->rank = shape.rank;
-  std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
-}
-
 void add_dim(CanonicalSpace* s, int64_t size, bool row) {
   if (s->rank == kMaxRank) {
     throw Error(ErrorCode::kUnsupported, "an index space of more than six dims");

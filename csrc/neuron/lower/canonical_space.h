@@ -6,7 +6,7 @@
 //
 //   CanonicalSpace s;
 //   s.out = c;                              // the result; operands are added to it
-//   s.rank = 2; s.sizes = {8, 16};
+//   s.rank = 2; s.sizes = {8, 16};          // or take_shape
 //   s.bind_last(s.add(record.inputs, 0, false));
 //   s.bind_last(s.add(record.outputs, 0, true));
 //   collapse(s, 1);
@@ -25,6 +25,7 @@ struct CanonicalSpace {
   std::array<int64_t, kMaxRank> sizes{};
   std::array<bool, kMaxRank> row{};
   bool keep_row_order = false;  // positions along the rows are results
+  bool keep_order = false;      // numbers of elements in row-major order are
   uint8_t positions = 0;        // as in Canonical
   Canonical* out = nullptr;
 
@@ -46,6 +47,8 @@ struct CanonicalSpace {
     for (int k = 0; k < o.ref->rank; ++k) bind(o, rank - o.ref->rank + k, k);
   }
 };
+
+void take_shape(const TensorRef& shape, CanonicalSpace* s);
 
 // From the space's dims to the canonical ones; `main_operand` gives the order.
 void collapse(const CanonicalSpace& s, size_t main_operand);

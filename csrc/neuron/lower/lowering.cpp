@@ -111,6 +111,9 @@ Lowered LoweringBase::finish() {
 Lowered lower(const OpRecord& record, int part, const Canonical& canonical) {
   switch (op_info(record.op).family) {
     case OpFamily::kPointwise:
+    case OpFamily::kGenerator:
+    case OpFamily::kMatrix:
+    case OpFamily::kRandom:
       return lower_pointwise(record, canonical);
     case OpFamily::kReduction:
       return lower_reduction(record, canonical);

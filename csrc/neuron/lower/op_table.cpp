@@ -27,6 +27,28 @@ const OpInfo& op_info(OpId id) {
   return kOps[static_cast<size_t>(id) - kFirst];
 }
 
+size_t structural_words(OpFamily family) {
+  switch (family) {
+    case OpFamily::kPointwise:
+    case OpFamily::kSoftmax:
+    case OpFamily::kGenerator:
+    case OpFamily::kMatrix:
+    case OpFamily::kRandom:
+      return 2;
+    case OpFamily::kReduction:
+    case OpFamily::kLayerNorm:
+    case OpFamily::kLayerNormBackward:
+      return 3;
+    case OpFamily::kIndexRead:
+    case OpFamily::kIndexWrite:
+    case OpFamily::kWindowRead:
+    case OpFamily::kNllLoss:
+    case OpFamily::kNllLossBackward:
+      return kIndexingWords;
+  }
+  throw_internal(__FILE__, __LINE__, "unknown family");
+}
+
 OpId find_op(std::string_view id) {
   for (size_t i = 0; i < std::size(kOps); ++i) {
     if (kOps[i].id == id) return static_cast<OpId>(kFirst + i);

@@ -28,6 +28,7 @@
 //                  sets every dim's); S2 1 if reduced dims stay as size 1 in the outputs (keepdim).
 //                  V the op's own values, f64.
 //   softmax     S0 common dtype, S1 dim (not negative).
+//   others      at their lists: generator_ops.h (generator, matrix, random)
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
 //
@@ -41,6 +42,7 @@
 
 #include "neuron/ir/op_record.h"
 #include "neuron/lower/indexing_table.h"
+#include "neuron/lower/generator_ops.h"
 
 namespace neuron {
 
@@ -52,6 +54,9 @@ enum class OpFamily : uint8_t {
   kSoftmax,
   kLayerNorm,
   kLayerNormBackward,
+  kGenerator,
+  kMatrix,
+  kRandom,
   // Indexing and movement.
   kIndexRead,
   kIndexWrite,
@@ -63,7 +68,7 @@ enum class OpFamily : uint8_t {
 // X(enumerator, ATen name, family, operands, outputs, own value words). Notes on the right say when
 // a caller picks the op, and its values in order.
 // clang-format off
-#define NEURON_LOWERED_OPS(X)                                                                      \
+#define NEURON_BASIC_OPS(X)                                                                        \
   /* movement */                                                                                   \
   X(Copy, "aten::copy_", Pointwise, 1, 1, 0)        /* common dtype: the destination's */          \
   X(Fill, "aten::fill_", Pointwise, 1, 1, 0)        /* operand: a scalar, or a 0-dim tensor */     \
@@ -205,7 +210,10 @@ enum class OpFamily : uint8_t {
                                           input, mean, rstd, weight; outputs wanted ones only */
 // clang-format on
 
-// Numbers of the list above, from OpId::kFirstLowered on.
+// All operations in the order of their numbers: append lists at the end.
+#define NEURON_LOWERED_OPS(X) NEURON_BASIC_OPS(X) NEURON_GENERATOR_OPS(X)
+
+// Numbers of the operations, from OpId::kFirstLowered on.
 enum class LoweredOp : uint16_t {
   kBefore = static_cast<uint16_t>(OpId::kFirstLowered) - 1,
 #define NEURON_LOWERED_OP_ENUM(op, name, family, operands, outputs, values) k##op,
@@ -236,6 +244,8 @@ struct OpInfo {
 };
 
 const OpInfo& op_info(OpId id);
+// Structural words of a family's records.
+size_t structural_words(OpFamily family);
 // The op with that enumerator name, or OpId::kHostCall.
 OpId find_op(std::string_view id);
 

@@ -94,7 +94,7 @@ class Program {
   }
 
   void step() {
-    switch (pick(16)) {
+    switch (pick(18)) {
       case 0:
         return view();
       case 1:
@@ -121,6 +121,8 @@ class Program {
         return window_read();
       case 10:
         return flip();
+      case 11:
+        return positional();
       default:
         return pointwise();
     }
@@ -207,6 +209,35 @@ class Program {
     note("flip");
     session_.pointwise(LoweredOp::kCopy, {from}, out);
     keep(out);
+  }
+
+  // Operations whose elements depend on their position.
+  void positional() {
+    const Tensor x = any();
+    const Tensor y = session_.empty(x.sizes, x.dtype);
+    AttributeWriter a;
+    a.structural(static_cast<int64_t>(x.dtype));
+    a.structural(0);
+    if (x.sizes.size() >= 2 && pick(2) == 0) {
+      note("Tril");
+      a.value(static_cast<int64_t>(pick(3)) - 1);
+      session_.record(LoweredOp::kTril, {x}, {y}, a);
+      return keep(y);
+    }
+    if (pick(2) == 0) {
+      note("Arange");
+      a.value(-1.0);
+      a.value(0.125);
+      session_.record(LoweredOp::kArange, {}, {y}, a);
+      return keep(y);
+    }
+    note("NativeDropout");
+    a.value(int64_t{5});
+    a.value(static_cast<int64_t>(pick(100)));
+    a.value(0.25);
+    const Tensor mask = session_.empty(x.sizes, DType::kBool);
+    session_.record(LoweredOp::kNativeDropout, {x}, {y, mask}, a);
+    keep(y);
   }
 
   void pointwise() {
