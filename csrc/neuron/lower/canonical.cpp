@@ -184,78 +184,7 @@ void softmax(const OpRecord& record, Canonical* c) {
   finish_rows(c, 0);
 }
 
-// Operands of a layer norm: whole ones, ones along the normalised dims, ones along the others.
-struct LayerNormSpace : CanonicalSpace {
-  int leading;
-
-  LayerNormSpace(const OpRecord& record, const TensorRef& input, bool columns, Canonical* c) {
-    out = c;
-    take_shape(input, this);
-    leading = rank - static_cast<int>(attribute_word(record.attributes, 0));
-    for (int d = 0; d < rank; ++d) row[static_cast<size_t>(d)] = (d < leading) == columns;
-    keep_row_order = true;
-  }
-  void whole(CanonicalOperand& o) const { bind_last(o); }
-  void along_normalised(CanonicalOperand& o) const { bind_last(o); }
-  void statistic(CanonicalOperand& o) const {
-    for (int d = 0; d < leading; ++d) bind(o, d, d);
-  }
-};
-
-void layer_norm(const OpRecord& record, Canonical* c) {
-  LayerNormSpace s(record, record.inputs[0], false, c);
-  s.whole(s.add(record.inputs, 0, false));
-  for (size_t i = 1; i < record.inputs.size(); ++i)
-    s.along_normalised(s.add(record.inputs, i, false));
-  s.whole(s.add(record.outputs, 0, true));
-  for (size_t i = 1; i < record.outputs.size(); ++i) s.statistic(s.add(record.outputs, i, true));
-  collapse(s, 0);
-  finish_rows(c, 0);
-  c->walk = Walk::kRow;
-}
-
-void layer_norm_backward(const OpRecord& record, int part, Canonical* c) {
-  const LayerNormWanted wanted = layer_norm_wanted(record);
-  const bool columns = part == 1 || wanted.input < 0;
-  LayerNormSpace s(record, record.inputs[1], columns, c);
-  s.whole(s.add(record.inputs, 0, false));
-  if (!columns || wanted.weight >= 0) {
-    s.whole(s.add(record.inputs, 1, false));
-    s.statistic(s.add(record.inputs, 2, false));
-    s.statistic(s.add(record.inputs, 3, false));
-  }
-  if (!columns) {
-    if (record.inputs.size() > 4) s.along_normalised(s.add(record.inputs, 4, false));
-    s.whole(s.add(record.outputs, static_cast<size_t>(wanted.input), true));
-  } else {
-    for (int o : {wanted.weight, wanted.bias}) {
-      if (o >= 0) s.along_normalised(s.add(record.outputs, static_cast<size_t>(o), true));
-    }
-  }
-  collapse(s, 0);
-  finish_rows(c, 0);
-  if (!columns) c->walk = Walk::kRow;
-}
-
 }  // namespace
-
-LayerNormWanted layer_norm_wanted(const OpRecord& record) {
-  const uint64_t mask = attribute_word(record.attributes, 2);
-  LayerNormWanted wanted;
-  int next = 0;
-  if ((mask & 1) != 0) wanted.input = next++;
-  if ((mask & 2) != 0) wanted.weight = next++;
-  if ((mask & 4) != 0) wanted.bias = next++;
-  return wanted;
-}
-
-int part_count(const OpRecord& record) {
-  const OpFamily family = op_info(record.op).family;
-  if (family == OpFamily::kIndexWrite) return index_write_parts(record).count;
-  if (family != OpFamily::kLayerNormBackward) return 1;
-  const LayerNormWanted wanted = layer_norm_wanted(record);
-  return wanted.input >= 0 && (wanted.weight >= 0 || wanted.bias >= 0) ? 2 : 1;
-}
 
 void canonicalize(const OpRecord& record, int part, Canonical* result) {
   result->parallel_rank = result->row_rank = result->operand_count = result->positions = 0;
@@ -271,10 +200,6 @@ void canonicalize(const OpRecord& record, int part, Canonical* result) {
       return reduction(record, result);
     case OpFamily::kSoftmax:
       return softmax(record, result);
-    case OpFamily::kLayerNorm:
-      return layer_norm(record, result);
-    case OpFamily::kLayerNormBackward:
-      return layer_norm_backward(record, part, result);
     case OpFamily::kIndexRead:
       return canonicalize_index_read(record, result);
     case OpFamily::kIndexWrite:
@@ -285,6 +210,8 @@ void canonicalize(const OpRecord& record, int part, Canonical* result) {
       return canonicalize_nll_loss(record, result);
     case OpFamily::kNllLossBackward:
       return canonicalize_nll_loss_backward(record, result);
+    default:
+      return canonicalize_norm(record, part, result);
   }
 }
 

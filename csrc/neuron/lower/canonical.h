@@ -60,10 +60,10 @@ struct Canonical {
 int part_count(const OpRecord& record);
 void canonicalize(const OpRecord& record, int part, Canonical* result);
 
-// Layer norms: which outputs a record of kLayerNormBackward has, in order.
-struct LayerNormWanted {
+// Backward of norms: which gradients a record has, in order.
+struct NormWanted {
   int input = -1, weight = -1, bias = -1;  // position among the record's outputs, -1: absent
 };
-LayerNormWanted layer_norm_wanted(const OpRecord& record);
+NormWanted norm_wanted(const OpRecord& record);
 
 }  // namespace neuron

@@ -71,4 +71,7 @@ struct IndexWriteParts {
 };
 IndexWriteParts index_write_parts(const OpRecord& record);
 
+// Norms; see canonical_norms.cpp.
+void canonicalize_norm(const OpRecord& record, int part, Canonical* c);
+
 }  // namespace neuron

@@ -133,6 +133,18 @@ Lowered lower(const OpRecord& record, int part, const Canonical& canonical) {
       return lower_nll_loss(record, canonical);
     case OpFamily::kNllLossBackward:
       return lower_nll_loss_backward(record, canonical);
+    case OpFamily::kBatchNorm:
+    case OpFamily::kBatchNormInference:
+    case OpFamily::kBatchNormBackward:
+    case OpFamily::kBatchNormInferenceBackward:
+      return lower_batch_norm(record, part, canonical);
+    case OpFamily::kGroupNorm:
+    case OpFamily::kGroupNormBackward:
+    case OpFamily::kRmsNorm:
+    case OpFamily::kRmsNormBackward:
+      return lower_group_norm(record, part, canonical);
+    case OpFamily::kWeightNorm:
+      return lower_weight_norm(record, canonical);
   }
   throw_internal(__FILE__, __LINE__, "unknown family");
 }

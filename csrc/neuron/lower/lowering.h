@@ -94,5 +94,8 @@ Lowered lower_index_write(const OpRecord& record, int part, const Canonical& can
 Lowered lower_window_read(const OpRecord& record, const Canonical& canonical);
 Lowered lower_nll_loss(const OpRecord& record, const Canonical& canonical);
 Lowered lower_nll_loss_backward(const OpRecord& record, const Canonical& canonical);
+Lowered lower_batch_norm(const OpRecord& record, int part, const Canonical& canonical);
+Lowered lower_group_norm(const OpRecord& record, int part, const Canonical& canonical);  // and RMS
+Lowered lower_weight_norm(const OpRecord& record, const Canonical& canonical);
 
 }  // namespace neuron

@@ -38,6 +38,15 @@ size_t structural_words(OpFamily family) {
     case OpFamily::kReduction:
     case OpFamily::kLayerNorm:
     case OpFamily::kLayerNormBackward:
+    case OpFamily::kBatchNorm:
+    case OpFamily::kBatchNormInference:
+    case OpFamily::kBatchNormBackward:
+    case OpFamily::kBatchNormInferenceBackward:
+    case OpFamily::kGroupNorm:
+    case OpFamily::kGroupNormBackward:
+    case OpFamily::kRmsNorm:
+    case OpFamily::kRmsNormBackward:
+    case OpFamily::kWeightNorm:
       return 3;
     case OpFamily::kIndexRead:
     case OpFamily::kIndexWrite:

@@ -28,7 +28,7 @@
 //                  sets every dim's); S2 1 if reduced dims stay as size 1 in the outputs (keepdim).
 //                  V the op's own values, f64.
 //   softmax     S0 common dtype, S1 dim (not negative).
-//   others      at their lists: generator_ops.h (generator, matrix, random)
+//   others      at their lists: generator_ops.h (generator, matrix, random), norm_ops.h
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
 //
@@ -43,6 +43,7 @@
 #include "neuron/ir/op_record.h"
 #include "neuron/lower/indexing_table.h"
 #include "neuron/lower/generator_ops.h"
+#include "neuron/lower/norm_ops.h"
 
 namespace neuron {
 
@@ -57,6 +58,15 @@ enum class OpFamily : uint8_t {
   kGenerator,
   kMatrix,
   kRandom,
+  kBatchNorm,
+  kBatchNormInference,
+  kBatchNormBackward,
+  kBatchNormInferenceBackward,
+  kGroupNorm,
+  kGroupNormBackward,
+  kRmsNorm,
+  kRmsNormBackward,
+  kWeightNorm,
   // Indexing and movement.
   kIndexRead,
   kIndexWrite,
@@ -211,7 +221,7 @@ enum class OpFamily : uint8_t {
 // clang-format on
 
 // All operations in the order of their numbers: append lists at the end.
-#define NEURON_LOWERED_OPS(X) NEURON_BASIC_OPS(X) NEURON_GENERATOR_OPS(X)
+#define NEURON_LOWERED_OPS(X) NEURON_BASIC_OPS(X) NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X)
 
 // Numbers of the operations, from OpId::kFirstLowered on.
 enum class LoweredOp : uint16_t {
