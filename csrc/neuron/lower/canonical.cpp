@@ -168,6 +168,7 @@ void reduction(const OpRecord& record, Canonical* c) {
   finish_rows(c, 0);
 }
 
+// Also scans: one row dim.
 void softmax(const OpRecord& record, Canonical* c) {
   CanonicalSpace s;
   s.out = c;
@@ -179,7 +180,26 @@ void softmax(const OpRecord& record, Canonical* c) {
     s.row[static_cast<size_t>(attribute_word(record.attributes, 1))] = true;
   }
   for (size_t i = 0; i < record.inputs.size(); ++i) s.bind_last(s.add(record.inputs, i, false));
-  s.bind_last(s.add(record.outputs, 0, true));
+  for (size_t i = 0; i < record.outputs.size(); ++i) s.bind_last(s.add(record.outputs, i, true));
+  collapse(s, 0);
+  finish_rows(c, 0);
+}
+
+void loss(const OpRecord& record, Canonical* c) {
+  if (attribute_word(record.attributes, 2) == 0) return pointwise(record, false, 0, c);
+  CanonicalSpace s;
+  s.out = c;
+  for (const TensorRef& ref : record.inputs) s.rank = std::max(s.rank, int{ref.rank});
+  s.sizes.fill(1);
+  for (const TensorRef& ref : record.inputs) {
+    for (int d = 0; d < ref.rank; ++d) {
+      int64_t& size = s.sizes[static_cast<size_t>(s.rank - ref.rank + d)];
+      size = std::max(size, ref.sizes[d]);
+    }
+  }
+  s.row.fill(true);
+  for (size_t i = 0; i < record.inputs.size(); ++i) s.bind_last(s.add(record.inputs, i, false));
+  s.add(record.outputs, 0, true);
   collapse(s, 0);
   finish_rows(c, 0);
 }
@@ -198,7 +218,10 @@ void canonicalize(const OpRecord& record, int part, Canonical* result) {
       return pointwise(record, false, matrix_dims(record.outputs[0]), result);
     case OpFamily::kReduction:
       return reduction(record, result);
+    case OpFamily::kLoss:
+      return loss(record, result);
     case OpFamily::kSoftmax:
+    case OpFamily::kScan:
       return softmax(record, result);
     case OpFamily::kIndexRead:
       return canonicalize_index_read(record, result);

@@ -145,6 +145,10 @@ Lowered lower(const OpRecord& record, int part, const Canonical& canonical) {
       return lower_group_norm(record, part, canonical);
     case OpFamily::kWeightNorm:
       return lower_weight_norm(record, canonical);
+    case OpFamily::kScan:
+      return lower_scan(record, canonical);
+    case OpFamily::kLoss:
+      return lower_loss(record, canonical);
   }
   throw_internal(__FILE__, __LINE__, "unknown family");
 }

@@ -34,6 +34,7 @@ size_t structural_words(OpFamily family) {
     case OpFamily::kGenerator:
     case OpFamily::kMatrix:
     case OpFamily::kRandom:
+    case OpFamily::kScan:
       return 2;
     case OpFamily::kReduction:
     case OpFamily::kLayerNorm:
@@ -47,6 +48,7 @@ size_t structural_words(OpFamily family) {
     case OpFamily::kRmsNorm:
     case OpFamily::kRmsNormBackward:
     case OpFamily::kWeightNorm:
+    case OpFamily::kLoss:
       return 3;
     case OpFamily::kIndexRead:
     case OpFamily::kIndexWrite:

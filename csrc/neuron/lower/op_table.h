@@ -28,7 +28,8 @@
 //                  sets every dim's); S2 1 if reduced dims stay as size 1 in the outputs (keepdim).
 //                  V the op's own values, f64.
 //   softmax     S0 common dtype, S1 dim (not negative).
-//   others      at their lists: generator_ops.h (generator, matrix, random), norm_ops.h
+//   others      at their lists: generator_ops.h (generator, matrix, random), norm_ops.h,
+//               loss_ops.h (scan, loss)
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
 //
@@ -43,6 +44,7 @@
 #include "neuron/ir/op_record.h"
 #include "neuron/lower/indexing_table.h"
 #include "neuron/lower/generator_ops.h"
+#include "neuron/lower/loss_ops.h"
 #include "neuron/lower/norm_ops.h"
 
 namespace neuron {
@@ -67,6 +69,8 @@ enum class OpFamily : uint8_t {
   kRmsNorm,
   kRmsNormBackward,
   kWeightNorm,
+  kScan,
+  kLoss,
   // Indexing and movement.
   kIndexRead,
   kIndexWrite,
@@ -221,7 +225,9 @@ enum class OpFamily : uint8_t {
 // clang-format on
 
 // All operations in the order of their numbers: append lists at the end.
-#define NEURON_LOWERED_OPS(X) NEURON_BASIC_OPS(X) NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X)
+#define NEURON_LOWERED_OPS(X) \
+  NEURON_BASIC_OPS(X)         \
+  NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X) NEURON_SCAN_OPS(X) NEURON_LOSS_OPS(X)
 
 // Numbers of the operations, from OpId::kFirstLowered on.
 enum class LoweredOp : uint16_t {

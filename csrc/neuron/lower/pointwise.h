@@ -70,5 +70,6 @@ bool lower_activations(PointwiseLowering& p);
 bool lower_activation_gradients(PointwiseLowering& p);
 bool lower_generators(PointwiseLowering& p);
 bool lower_random(PointwiseLowering& p);
+bool lower_loss_gradients(PointwiseLowering& p);
 
 }  // namespace neuron
