@@ -29,7 +29,7 @@
 //                  V the op's own values, f64.
 //   softmax     S0 common dtype, S1 dim (not negative).
 //   others      at their lists: generator_ops.h (generator, matrix, random), norm_ops.h,
-//               loss_ops.h (scan, loss)
+//               loss_ops.h (scan, loss); pointwise_ops.h has further pointwise operations
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
 //
@@ -46,6 +46,7 @@
 #include "neuron/lower/generator_ops.h"
 #include "neuron/lower/loss_ops.h"
 #include "neuron/lower/norm_ops.h"
+#include "neuron/lower/pointwise_ops.h"
 
 namespace neuron {
 
@@ -225,9 +226,10 @@ enum class OpFamily : uint8_t {
 // clang-format on
 
 // All operations in the order of their numbers: append lists at the end.
-#define NEURON_LOWERED_OPS(X) \
-  NEURON_BASIC_OPS(X)         \
-  NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X) NEURON_SCAN_OPS(X) NEURON_LOSS_OPS(X)
+#define NEURON_LOWERED_OPS(X)                                                      \
+  NEURON_BASIC_OPS(X)                                                              \
+  NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X) NEURON_SCAN_OPS(X) NEURON_LOSS_OPS(X) \
+      NEURON_POINTWISE_OPS(X)
 
 // Numbers of the operations, from OpId::kFirstLowered on.
 enum class LoweredOp : uint16_t {

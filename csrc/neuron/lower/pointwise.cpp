@@ -88,7 +88,8 @@ Lowered lower_pointwise(const OpRecord& record, const Canonical& canonical) {
   PointwiseLowering p(record, canonical);
   const bool known = lower_arithmetic(p) || lower_comparison(p) || lower_functions(p) ||
                      lower_activations(p) || lower_generators(p) || lower_random(p) ||
-                     lower_loss_gradients(p) || lower_activation_gradients(p);
+                     lower_loss_gradients(p) || lower_more_pointwise(p) ||
+                     lower_activation_gradients(p);
   NEURON_CHECK(known);
   return p.finish();
 }

@@ -71,5 +71,6 @@ bool lower_activation_gradients(PointwiseLowering& p);
 bool lower_generators(PointwiseLowering& p);
 bool lower_random(PointwiseLowering& p);
 bool lower_loss_gradients(PointwiseLowering& p);
+bool lower_more_pointwise(PointwiseLowering& p);
 
 }  // namespace neuron
