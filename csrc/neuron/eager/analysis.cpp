@@ -46,6 +46,12 @@ size_t structural_words(OpFamily family) {
     case OpFamily::kLayerNorm:
     case OpFamily::kLayerNormBackward:
       return 3;
+    case OpFamily::kIndexRead:
+    case OpFamily::kIndexWrite:
+    case OpFamily::kWindowRead:
+    case OpFamily::kNllLoss:
+    case OpFamily::kNllLossBackward:
+      return kIndexingWords;
   }
   return 0;
 }
@@ -187,7 +193,9 @@ void WindowAnalyzer::add_part(const OpRecord& record, int32_t index, int part) {
     Region& region = regions_[static_cast<size_t>(b.region)];
     node.temporary[i] = b.temporary;
     Access access = describe(node, number, i);
-    access.identity = identify(region, access);
+    // Nothing is known about computed places: whatever overlaps is ordered.
+    access.identity =
+        node.canonical.operands[i].indexed ? next_identity_++ : identify(region, access);
     node.access[i] = access.identity;
     touch(region, access);
   }
@@ -198,24 +206,29 @@ void WindowAnalyzer::add_part(const OpRecord& record, int32_t index, int part) {
 WindowAnalyzer::Access WindowAnalyzer::describe(const FormNode& node, int32_t number,
                                                 size_t operand) const {
   const CanonicalOperand& o = node.canonical.operands[operand];
-  int64_t last = 0, elements = 1;
-  for (int d = 0; d < node.canonical.rank(); ++d) {
-    const int64_t stride = o.strides[static_cast<size_t>(d)];
-    if (stride == 0) continue;
-    const int64_t size = node.canonical.sizes[static_cast<size_t>(d)];
-    last += (size - 1) * stride;
-    elements *= size;
+  int64_t first = 0, last = 0, elements = 1;
+  const auto extend = [&](int64_t size, int64_t stride) {
+    (stride < 0 ? first : last) += (size - 1) * stride;
+    if (stride != 0) elements *= size;
+  };
+  if (o.indexed) {
+    for (size_t d = 0; d < o.ref->rank; ++d) extend(o.ref->sizes[d], o.ref->strides[d]);
+  } else {
+    for (int d = 0; d < node.canonical.rank(); ++d) {
+      const auto k = static_cast<size_t>(d);
+      extend(node.canonical.sizes[k], o.strides[k]);
+    }
   }
   const auto bytes = static_cast<int64_t>(element_size(o.ref->dtype));
-  const auto low = reinterpret_cast<uintptr_t>(o.ref->block->address()) +
-                   static_cast<uintptr_t>(o.ref->byte_offset);
+  const auto start = reinterpret_cast<uintptr_t>(o.ref->block->address()) +
+                     static_cast<uintptr_t>(o.ref->byte_offset);
   return {.node = number,
           .operand = static_cast<uint8_t>(operand),
           .write = o.output,
-          .dense = elements == last + 1,
+          .dense = !o.indexed && first == 0 && elements == last + 1,
           .dtype = o.ref->dtype,
-          .low = low,
-          .high = low + static_cast<uintptr_t>((last + 1) * bytes),
+          .low = start + static_cast<uintptr_t>(first * bytes),
+          .high = start + static_cast<uintptr_t>((last + 1) * bytes),
           .identity = -1};
 }
 
@@ -287,6 +300,11 @@ void WindowAnalyzer::add_key(const FormNode& node) {
     classes = classes << 20 | k;
   }
   key.push_back(classes);
+  if (c.positions != 0) {
+    uint64_t origins = 0;
+    for (int d = 0; d < c.rank(); ++d) origins = origins << 3 | c.origin[static_cast<size_t>(d)];
+    key.push_back(origins);
+  }
   for (size_t i = 0; i < c.operand_count; ++i) {
     const CanonicalOperand& o = c.operands[i];
     // Per dim: zero, unit or other, and the rank of the stride among the operand's.
@@ -295,8 +313,7 @@ void WindowAnalyzer::add_key(const FormNode& node) {
       const int64_t stride = o.strides[static_cast<size_t>(d)];
       uint64_t larger = 0;
       for (int e = 0; e < c.rank(); ++e) larger += o.strides[static_cast<size_t>(e)] > stride;
-      strides =
-          strides << 5 | larger << 2 | static_cast<uint64_t>(std::clamp<int64_t>(stride, 0, 2));
+      strides = strides << 5 | larger << 2 | (stride < 0 ? 2 : std::min<uint64_t>(stride, 2));
     }
     key.push_back(strides | static_cast<uint64_t>(o.ref->dtype) << 32 |
                   static_cast<uint64_t>(node.temporary[i]) << 40 |

@@ -5,36 +5,10 @@
 
 #include "neuron/base/error.h"
 #include "neuron/lower/attributes.h"
+#include "neuron/lower/canonical_space.h"
 
 namespace neuron {
 namespace {
-
-// A part before dims are dropped, ordered and merged: logical dims in order, each a row dim or not.
-struct Space {
-  int rank = 0;
-  std::array<int64_t, kMaxRank> sizes{};
-  std::array<bool, kMaxRank> row{};
-  bool keep_row_order = false;  // positions along the rows are results
-  Canonical* out;
-
-  CanonicalOperand& add(std::span<const TensorRef> refs, size_t index, bool output) {
-    NEURON_CHECK(out->operand_count < kMaxOperands && index < refs.size());
-    CanonicalOperand& o = out->operands[out->operand_count++];
-    o = {&refs[index], {}, static_cast<uint8_t>(index), output};
-    return o;
-  }
-
-  // Dim `d` of the space is dim `from` of the operand.
-  void bind(CanonicalOperand& o, int d, int from) const {
-    const auto f = static_cast<size_t>(from);
-    o.strides[static_cast<size_t>(d)] = o.ref->sizes[f] == 1 ? 0 : o.ref->strides[f];
-  }
-
-  // The operand's dims are the space's last ones.
-  void bind_last(CanonicalOperand& o) const {
-    for (int k = 0; k < o.ref->rank; ++k) bind(o, rank - o.ref->rank + k, k);
-  }
-};
 
 // Orders dims [first, last) by descending stride of the operand; stable.
 void order(Canonical* c, int first, int last, const CanonicalOperand& by) {
@@ -55,10 +29,13 @@ void order(Canonical* c, int first, int last, const CanonicalOperand& by) {
     values = moved;
   };
   permute(c->sizes);
+  const std::array<uint8_t, kMaxRank> origin = c->origin;
+  for (size_t d = 0; d < kMaxRank; ++d) c->origin[d] = origin[static_cast<size_t>(perm[d])];
   for (size_t i = 0; i < c->operand_count; ++i) permute(c->operands[i].strides);
 }
 
 bool mergeable(const Canonical& c, size_t outer, size_t inner) {
+  if (((c.positions >> c.origin[outer] | c.positions >> c.origin[inner]) & 1) != 0) return false;
   for (const CanonicalOperand& o : c.used()) {
     if (o.strides[outer] != o.strides[inner] * c.sizes[inner]) return false;
   }
@@ -71,6 +48,7 @@ int merge(Canonical* c, int first, int last, int rank) {
   const auto move = [&](int from, int to) {
     if (from == to) return;
     c->sizes[static_cast<size_t>(to)] = c->sizes[static_cast<size_t>(from)];
+    c->origin[static_cast<size_t>(to)] = c->origin[static_cast<size_t>(from)];
     for (size_t i = 0; i < c->operand_count; ++i) {
       auto& s = c->operands[i].strides;
       s[static_cast<size_t>(to)] = s[static_cast<size_t>(from)];
@@ -89,9 +67,11 @@ int merge(Canonical* c, int first, int last, int rank) {
   return kept;
 }
 
-// From the space's dims to the canonical ones.
-void collapse(const Space& s, size_t main_operand) {
+}  // namespace
+
+void collapse(const CanonicalSpace& s, size_t main_operand) {
   Canonical* c = s.out;
+  c->positions = s.positions;
   // Parallel dims first, then row dims, each in logical order, without those of size 1.
   std::array<std::array<int64_t, kMaxRank>, kMaxOperands> strides;
   for (size_t i = 0; i < c->operand_count; ++i) strides[i] = c->operands[i].strides;
@@ -102,6 +82,7 @@ void collapse(const Space& s, size_t main_operand) {
       if (s.row[from] != row || s.sizes[from] == 1) continue;
       const auto to = static_cast<size_t>(rank++);
       c->sizes[to] = s.sizes[from];
+      c->origin[to] = static_cast<uint8_t>(d);
       for (size_t i = 0; i < c->operand_count; ++i) c->operands[i].strides[to] = strides[i][from];
     }
     if (!row) c->parallel_rank = static_cast<uint8_t>(rank);
@@ -117,7 +98,6 @@ void collapse(const Space& s, size_t main_operand) {
   c->row_rank = static_cast<uint8_t>(rank - merged);
 }
 
-// Reductions: a row dim always, and the walk from the strides of the operand that is read most.
 void finish_rows(Canonical* c, size_t main_operand) {
   if (c->row_rank == 0) {
     if (c->rank() == kMaxRank) {
@@ -127,6 +107,7 @@ void finish_rows(Canonical* c, size_t main_operand) {
     for (size_t i = 0; i < c->operand_count; ++i) {
       c->operands[i].strides[c->parallel_rank] = 0;
     }
+    c->origin[c->parallel_rank] = Canonical::kNoOrigin;
     c->row_rank = 1;
     c->walk = Walk::kRow;
     return;
@@ -139,8 +120,10 @@ void finish_rows(Canonical* c, size_t main_operand) {
   if (column != 0 && column < row) c->walk = Walk::kColumn;
 }
 
+namespace {
+
 void pointwise(const OpRecord& record, Canonical* c) {
-  Space s;
+  CanonicalSpace s;
   s.out = c;
   const TensorRef& shape = record.outputs[0];
   s.rank = shape.rank;
@@ -152,13 +135,13 @@ void pointwise(const OpRecord& record, Canonical* c) {
   c->walk = Walk::kPointwise;
 }
 
-void take_shape(const TensorRef& shape, Space* s) {
+void take_shape(const TensorRef& shape, CanonicalSpace* s) {
   s->rank = shape.rank;
   std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
 }
 
 void reduction(const OpRecord& record, Canonical* c) {
-  Space s;
+  CanonicalSpace s;
   s.out = c;
   take_shape(record.inputs[0], &s);
   const uint64_t reduced = attribute_word(record.attributes, 1);
@@ -180,7 +163,7 @@ void reduction(const OpRecord& record, Canonical* c) {
 }
 
 void softmax(const OpRecord& record, Canonical* c) {
-  Space s;
+  CanonicalSpace s;
   s.out = c;
   take_shape(record.inputs[0], &s);
   if (s.rank == 0) {
@@ -196,7 +179,7 @@ void softmax(const OpRecord& record, Canonical* c) {
 }
 
 // Operands of a layer norm: whole ones, ones along the normalised dims, ones along the others.
-struct LayerNormSpace : Space {
+struct LayerNormSpace : CanonicalSpace {
   int leading;
 
   LayerNormSpace(const OpRecord& record, const TensorRef& input, bool columns, Canonical* c) {
@@ -261,13 +244,15 @@ LayerNormWanted layer_norm_wanted(const OpRecord& record) {
 }
 
 int part_count(const OpRecord& record) {
-  if (op_info(record.op).family != OpFamily::kLayerNormBackward) return 1;
+  const OpFamily family = op_info(record.op).family;
+  if (family == OpFamily::kIndexWrite) return index_write_parts(record).count;
+  if (family != OpFamily::kLayerNormBackward) return 1;
   const LayerNormWanted wanted = layer_norm_wanted(record);
   return wanted.input >= 0 && (wanted.weight >= 0 || wanted.bias >= 0) ? 2 : 1;
 }
 
 void canonicalize(const OpRecord& record, int part, Canonical* result) {
-  result->parallel_rank = result->row_rank = result->operand_count = 0;
+  result->parallel_rank = result->row_rank = result->operand_count = result->positions = 0;
   switch (op_info(record.op).family) {
     case OpFamily::kPointwise:
       return pointwise(record, result);
@@ -279,6 +264,16 @@ void canonicalize(const OpRecord& record, int part, Canonical* result) {
       return layer_norm(record, result);
     case OpFamily::kLayerNormBackward:
       return layer_norm_backward(record, part, result);
+    case OpFamily::kIndexRead:
+      return canonicalize_index_read(record, result);
+    case OpFamily::kIndexWrite:
+      return canonicalize_index_write(record, part, result);
+    case OpFamily::kWindowRead:
+      return canonicalize_window_read(record, result);
+    case OpFamily::kNllLoss:
+      return canonicalize_nll_loss(record, result);
+    case OpFamily::kNllLossBackward:
+      return canonicalize_nll_loss_backward(record, result);
   }
 }
 

@@ -31,6 +31,8 @@
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
 //
+// Operations that read or write at computed places, and movement: lower/indexing_table.h.
+//
 // Ids are static and append-only: they are part of stored keys.
 #pragma once
 
@@ -38,12 +40,25 @@
 #include <string_view>
 
 #include "neuron/ir/op_record.h"
+#include "neuron/lower/indexing_table.h"
 
 namespace neuron {
 
 constexpr int kMaxRank = 6;
 
-enum class OpFamily : uint8_t { kPointwise, kReduction, kSoftmax, kLayerNorm, kLayerNormBackward };
+enum class OpFamily : uint8_t {
+  kPointwise,
+  kReduction,
+  kSoftmax,
+  kLayerNorm,
+  kLayerNormBackward,
+  // Indexing and movement.
+  kIndexRead,
+  kIndexWrite,
+  kWindowRead,
+  kNllLoss,
+  kNllLossBackward,
+};
 
 // X(enumerator, ATen name, family, operands, outputs, own value words). Notes on the right say when
 // a caller picks the op, and its values in order.
@@ -194,15 +209,21 @@ enum class OpFamily : uint8_t { kPointwise, kReduction, kSoftmax, kLayerNorm, kL
 enum class LoweredOp : uint16_t {
   kBefore = static_cast<uint16_t>(OpId::kFirstLowered) - 1,
 #define NEURON_LOWERED_OP_ENUM(op, name, family, operands, outputs, values) k##op,
-  NEURON_LOWERED_OPS(NEURON_LOWERED_OP_ENUM)
+  NEURON_LOWERED_OPS(NEURON_LOWERED_OP_ENUM) kEnd,
+  kBeforeIndexing = kFirstIndexingOp - 1,
+  NEURON_INDEXING_OPS(NEURON_LOWERED_OP_ENUM)
 #undef NEURON_LOWERED_OP_ENUM
-      kEnd,
+      kIndexingEnd,
 };
 
 constexpr OpId op_id(LoweredOp op) { return static_cast<OpId>(op); }
 constexpr bool is_lowered(OpId id) {
-  return id >= OpId::kFirstLowered &&
-         static_cast<uint16_t>(id) < static_cast<uint16_t>(LoweredOp::kEnd);
+  const auto in = [id](uint16_t first, LoweredOp end) {
+    const auto n = static_cast<uint16_t>(id);
+    return n >= first && n < static_cast<uint16_t>(end);
+  };
+  return in(static_cast<uint16_t>(OpId::kFirstLowered), LoweredOp::kEnd) ||
+         in(kFirstIndexingOp, LoweredOp::kIndexingEnd);
 }
 
 struct OpInfo {
