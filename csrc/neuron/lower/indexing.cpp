@@ -23,15 +23,25 @@ ValueId IndexingLowering::both(ValueId a, ValueId b) {
   return a == kNoValue ? b : b == kNoValue ? a : b_.binary(IrOp::kAnd, a, b);
 }
 
-ValueId IndexingLowering::offset_of(const TensorRef& indexed, size_t indices) {
-  const uint64_t mask = word(2);
+ValueId IndexingLowering::inside(ValueId at, ValueId low, ValueId count) {
+  const ValueId high = b_.binary(IrOp::kAdd, low, count);
+  return both(b_.binary(IrOp::kGe, at, low), b_.binary(IrOp::kLt, at, high));
+}
+
+ValueId IndexingLowering::offset_of(const TensorRef& indexed, ValueId* in_range) {
   const LoweredOp op = static_cast<LoweredOp>(record_.op);
   const bool wraps = op == LoweredOp::kIndex || op == LoweredOp::kIndexPut ||
                      op == LoweredOp::kIndexPutAdd || op == LoweredOp::kIndexFill;
   ValueId offset = kNoValue;
+  size_t next = 1;
   for (size_t d = 0; d < indexed.rank; ++d) {
-    if ((mask >> d & 1) == 0) continue;
-    const ValueId at = checked(load(indices++), size(indexed, d), wraps);
+    if ((word(2) >> d & 1) == 0) continue;
+    ValueId at = b_.convert(DType::kInt64, load(next++));
+    if (in_range == nullptr) {
+      at = checked(at, size(indexed, d), wraps);
+    } else {
+      *in_range = both(*in_range, inside(at, integer(0), size(indexed, d)));
+    }
     offset = sum(offset, times(at, stride(indexed, d)));
   }
   NEURON_CHECK(offset != kNoValue);
@@ -51,7 +61,7 @@ ValueId IndexingLowering::value_word(size_t i, DType dtype) {
 
 Lowered lower_index_read(const OpRecord& record, const Canonical& canonical) {
   IndexingLowering l(record, canonical);
-  l.store(0, l.b().gather(l.input_number(0), l.offset_of(record.inputs[0], 1)));
+  l.store(0, l.b().gather(l.input_number(0), l.offset_of(record.inputs[0])));
   return l.finish();
 }
 
@@ -106,10 +116,13 @@ Lowered lower_index_write(const OpRecord& record, int part, const Canonical& can
     case IndexWriteParts::kBase:
       l.store(0, embedding ? l.b().constant(dtype, 0) : l.load(0));
       return l.finish();
-    case IndexWriteParts::kReset:
-      l.scatter(0, Combine::kStore, neutral(l.b(), combine_of(op), dtype),
-                l.offset_of(record.outputs[0], 1), kNoValue);
+    case IndexWriteParts::kReset: {
+      // The write after it reports indices out of range, once.
+      ValueId in_range = kNoValue;
+      const ValueId offset = l.offset_of(record.outputs[0], &in_range);
+      l.scatter(0, Combine::kStore, neutral(l.b(), combine_of(op), dtype), offset, in_range);
       return l.finish();
+    }
     case IndexWriteParts::kWrite:
       break;
   }
@@ -118,7 +131,7 @@ Lowered lower_index_write(const OpRecord& record, int part, const Canonical& can
     const ValueId index = l.b().convert(DType::kInt64, l.load(1));
     mask = l.b().binary(IrOp::kNe, index, l.scalar(kIndexingWords, false, DType::kInt64));
   }
-  const ValueId offset = l.offset_of(record.outputs[0], 1);
+  const ValueId offset = l.offset_of(record.outputs[0]);
   const auto indices = static_cast<size_t>(__builtin_popcountll(l.word(2)));
   const bool host_scalar = l.word(3) != 0;
   const ValueId value = host_scalar ? l.value_word(0, dtype) : l.load(embedding ? 0 : 1 + indices);

@@ -36,8 +36,11 @@ class IndexingLowering : public LoweringBase {
 
   // The index, in range or an error.
   ValueId checked(ValueId index, ValueId size, bool wraps);
-  // Where the record's index tensors, inputs from `indices` on, point to in `indexed`.
-  ValueId offset_of(const TensorRef& indexed, size_t indices);
+  // Where the record's index tensors, inputs from 1 on, point to in `indexed`. An index out of
+  // range is an error, or with `in_range` false there.
+  ValueId offset_of(const TensorRef& indexed, ValueId* in_range = nullptr);
+  // `low <= at < low + count`
+  ValueId inside(ValueId at, ValueId low, ValueId count);
   // Along a logical dim that is one of the canonical form's `positions`.
   ValueId position(size_t dim);
 };

@@ -39,7 +39,7 @@
 //   As Gather (S0 = dim, S1 unused, S2 1 << dim); the value may be larger than the index:
 //     Scatter       src or value
 //     ScatterAdd    scatter_add, scatter with reduce="add", scatter_reduce "sum" with include_self
-//     ScatterMul, ScatterMax, ScatterMin     scatter_reduce "prod", "amax", "amin"
+//     ScatterMul, ScatterMax, ScatterMin     scatter_reduce "prod" (not of bool), "amax", "amin"
 //     Scatter...Only                         the same and "sum" with include_self=False
 //
 // window read: movement by computed positions; none can fail, all fuse with their consumers.

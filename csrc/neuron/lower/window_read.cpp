@@ -6,19 +6,13 @@
 namespace neuron {
 namespace {
 
-// `low <= at < low + count`
-ValueId inside(IndexingLowering& l, ValueId at, ValueId low, ValueId count) {
-  const ValueId high = l.b().binary(IrOp::kAdd, low, count);
-  return l.both(l.b().binary(IrOp::kGe, at, low), l.b().binary(IrOp::kLt, at, high));
-}
-
 void pad(IndexingLowering& l, const TensorRef& self) {
   ValueId mask = kNoValue, before = kNoValue;
   size_t next = 1;
   for (size_t d = 0; d < self.rank; ++d) {
     if ((l.word(1) >> d & 1) == 0) continue;
     const ValueId low = l.scalar(kIndexingWords + next++, false, DType::kInt64);
-    mask = l.both(mask, inside(l, l.position(d), low, l.size(self, d)));
+    mask = l.both(mask, l.inside(l.position(d), low, l.size(self, d)));
     before = l.sum(before, l.times(low, l.stride(self, d)));
   }
   if (mask == kNoValue) return l.store(0, l.load(0));
@@ -55,7 +49,7 @@ void cat(IndexingLowering& l, const OpRecord& record) {
   ValueId start = l.integer(0), result = kNoValue;
   for (size_t i = 0; i < record.inputs.size(); ++i) {
     const TensorRef& input = record.inputs[i];
-    const ValueId mask = inside(l, at, start, l.size(input, dim));
+    const ValueId mask = l.inside(at, start, l.size(input, dim));
     const ValueId offset = b.binary(IrOp::kSub, l.integer(0), l.times(start, l.stride(input, dim)));
     const ValueId part =
         b.convert(record.outputs[0].dtype, b.gather(l.input_number(i), offset, mask));
