@@ -4,6 +4,7 @@
 // the kernel cache, give the same bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "core/codegen_eager/test_kernels.h"
@@ -30,6 +31,8 @@ class Program {
     session_.before_append = [&](Window& w) {
       if (cut_seed != 0 && cuts() % 12 == 0) test::run_window(w, executor, mode);
     };
+    positions_ = session_.empty({4096}, DType::kInt64);
+    for (int64_t i = 0; i < 4096; ++i) positions_.data<int64_t>()[i] = random_() % 2;
     for (int i = 0; i < 6; ++i)
       live_.push_back(input(i % 3 == 2 ? DType::kBFloat16 : DType::kFloat32));
     for (int i = 0; i < length; ++i) step();
@@ -91,7 +94,7 @@ class Program {
   }
 
   void step() {
-    switch (pick(12)) {
+    switch (pick(16)) {
       case 0:
         return view();
       case 1:
@@ -112,9 +115,98 @@ class Program {
         session_.with_scalar(pick(2) == 0 ? LoweredOp::kMul : LoweredOp::kAdd, x, 0.75, out);
         return keep(out);
       }
+      case 8:
+        return indexed();
+      case 9:
+        return window_read();
+      case 10:
+        return flip();
       default:
         return pointwise();
     }
+  }
+
+  static AttributeWriter indexing_words(size_t dim, bool all_dims) {
+    AttributeWriter a;
+    const auto d = static_cast<int64_t>(dim);
+    for (int64_t word : {d, int64_t{all_dims ? 0 : 1}, int64_t{1} << d, int64_t{0}}) {
+      a.structural(word);
+    }
+    return a;
+  }
+
+  // A read at computed places, an operation on what it read, and a write back.
+  void indexed() {
+    const Tensor x = any();
+    if (x.sizes.empty() || x.numel() > 1000) return;
+    const size_t dim = pick(x.sizes.size());
+    if (x.sizes[dim] < 2) return;
+    const bool all_dims = pick(2) == 0;
+    Sizes sizes = x.sizes;
+    sizes[dim] = static_cast<int64_t>(pick(7)) + 1;
+    const auto index = [&] {
+      Sizes own = all_dims ? sizes : Sizes{sizes[dim]};
+      Tensor t = positions_.slice(0, static_cast<int64_t>(pick(50)), 0);
+      t.sizes = own;
+      t.strides = test::contiguous(own);
+      return t;
+    };
+    const Tensor rows = session_.empty(sizes, x.dtype), changed = session_.empty(sizes, x.dtype);
+    note(all_dims ? "gather and scatter" : "index_select and index_add");
+    session_.record(all_dims ? LoweredOp::kGather : LoweredOp::kIndexSelect, {x, index()}, {rows},
+                    indexing_words(dim, all_dims));
+    session_.pointwise(LoweredOp::kTanh, {rows}, changed);
+    static constexpr LoweredOp kScatters[] = {LoweredOp::kScatter, LoweredOp::kScatterAdd,
+                                              LoweredOp::kScatterMaxOnly};
+    static constexpr LoweredOp kWrites[] = {LoweredOp::kIndexCopy, LoweredOp::kIndexAdd};
+    const LoweredOp op = all_dims ? kScatters[pick(3)] : kWrites[pick(2)];
+    const bool in_place =
+        pick(2) == 0 && std::find(x.strides.begin(), x.strides.end(), 0) == x.strides.end();
+    const Tensor out = in_place ? x : session_.empty(x.sizes, x.dtype);
+    session_.record(op, {x, index(), changed}, {out}, indexing_words(dim, all_dims));
+    if (pick(2) == 0) keep(rows);
+    if (!in_place) keep(out);
+  }
+
+  // A pad of one dim, or two parts of a tensor in the other order.
+  void window_read() {
+    const Tensor x = any();
+    if (x.sizes.empty() || x.numel() > 1000) return;
+    const size_t dim = pick(x.sizes.size());
+    Sizes sizes = x.sizes;
+    AttributeWriter a;
+    if (pick(2) == 0) {
+      sizes[dim] += 3;
+      for (int64_t word : {int64_t{0}, int64_t{1} << dim, int64_t{0}, int64_t{0}})
+        a.structural(word);
+      a.value(0.5);
+      a.value(int64_t{2});
+      const Tensor out = session_.empty(sizes, x.dtype);
+      note("pad");
+      session_.record(LoweredOp::kPad, {x}, {out}, a);
+      return keep(out);
+    }
+    if (x.sizes[dim] < 2) return;
+    for (int64_t word : {static_cast<int64_t>(dim), int64_t{0}, int64_t{0}, int64_t{0}})
+      a.structural(word);
+    const Tensor out = session_.empty(sizes, x.dtype);
+    note("roll");
+    session_.record(LoweredOp::kCat, {x.slice(dim, 1, sizes[dim] - 1), x.slice(dim, 0, 1)}, {out},
+                    a);
+    keep(out);
+  }
+
+  void flip() {
+    const Tensor x = any();
+    if (x.sizes.empty()) return;
+    const size_t dim = pick(x.sizes.size());
+    Tensor from = x;
+    from.offset += (x.sizes[dim] - 1) * x.strides[dim];
+    from.strides[dim] = -x.strides[dim];
+    const Tensor out = session_.empty(x.sizes, x.dtype);
+    note("flip");
+    session_.pointwise(LoweredOp::kCopy, {from}, out);
+    keep(out);
   }
 
   void pointwise() {
@@ -264,6 +356,7 @@ class Program {
   const int64_t scale_;
   Session session_;
   std::vector<Tensor> live_;
+  Tensor positions_;  // zeros and ones
   std::vector<std::string> log_;
 };
 
