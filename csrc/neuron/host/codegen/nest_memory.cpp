@@ -127,8 +127,8 @@ void NestEmitter::emit_store(NodeId id) {
   }
 }
 
-// Read, combine, write. Lanes are different columns; where an operand has stride 0 along them, they
-// may meet in one place and go one after the other.
+// Read, combine, write. Lanes are different columns, or elements of one row; where an operand has
+// stride 0 along them, they may meet in one place and go one after the other.
 void NestEmitter::emit_store_combine(NodeId id) {
   const NestNode& n = nest_.nodes[id];
   Value* offset = n.args[1] == kNoNode ? nullptr : vals_[n.args[1]];
