@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pads and concatenation: every element of the result says where it comes from.
+#include <vector>
+
 #include "neuron/lower/indexing.h"
 
 namespace neuron {
@@ -45,17 +47,24 @@ void mirrored_pad(IndexingLowering& l, const TensorRef& self, bool reflects) {
 void cat(IndexingLowering& l, const OpRecord& record) {
   GraphBuilder& b = l.b();
   const auto dim = static_cast<size_t>(l.word(0));
+  const size_t count = record.inputs.size();
   const ValueId at = l.position(dim);
-  ValueId start = l.integer(0), result = kNoValue;
-  for (size_t i = 0; i < record.inputs.size(); ++i) {
+  ValueId start = l.integer(0), before = kNoValue;  // `at` lies before `start`
+  std::vector<ValueId> parts, in_part;
+  for (size_t i = 0; i < count; ++i) {
     const TensorRef& input = record.inputs[i];
-    const ValueId mask = l.inside(at, start, l.size(input, dim));
+    const ValueId end = b.binary(IrOp::kAdd, start, l.size(input, dim));
+    const ValueId ends = i + 1 < count ? b.binary(IrOp::kLt, at, end) : kNoValue;
+    const ValueId starts = before == kNoValue ? kNoValue : b.unary(IrOp::kNot, before);
     const ValueId offset = b.binary(IrOp::kSub, l.integer(0), l.times(start, l.stride(input, dim)));
-    const ValueId part =
-        b.convert(record.outputs[0].dtype, b.gather(l.input_number(i), offset, mask));
-    result = result == kNoValue ? part : b.select(mask, part, result);
-    start = b.binary(IrOp::kAdd, start, l.size(input, dim));
+    const ValueId part = b.gather(l.input_number(i), offset, l.both(starts, ends));
+    parts.push_back(b.convert(record.outputs[0].dtype, part));
+    in_part.push_back(ends);
+    start = end;
+    before = ends;
   }
+  ValueId result = parts.back();
+  for (size_t i = count - 1; i-- > 0;) result = b.select(in_part[i], parts[i], result);
   l.store(0, result);
 }
 
