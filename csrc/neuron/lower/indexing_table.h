@@ -30,7 +30,7 @@
 //   A result that is not self's own memory becomes a copy of self first. Values are of self's
 //   dtype. Positions that are written several times take the values in the order of their elements,
 //   each step rounded: the same result in every run, with any number of threads.
-//     IndexPut, IndexPutAdd   index_put, accumulate false and true; put_ with self flattened wraps
+//     IndexPut, IndexPutAdd   index_put, accumulate false and true; put_ with self flattened: wrap
 //     IndexAdd                index_add with alpha 1; other alphas: multiply the source before
 //     IndexCopy               index_copy
 //     IndexFill               index_fill; a 0-dim tensor value is a tensor     wraps
@@ -43,11 +43,10 @@
 //     Scatter...Only                         the same and "sum" with include_self=False
 //
 // window read: movement by computed positions; none can fail, all fuse with their consumers.
-//   Pad             self -> result. constant_pad_nd; S1 mask of padded dims, V0 fill (of the
-//   dtype),
-//                   then per padded dim in order the padding at its begin (i64). Negative padding:
-//                   narrow self first (a view). Slice and select backward with step 1 are pads by
-//                   0.
+//   Pad             self -> result. constant_pad_nd; S1 mask of padded dims; V0 fill, of the
+//                   dtype, then per padded dim in order the padding at its begin (i64). Where
+//                   padding is negative narrow self first (a view). Slice and select backward with
+//                   step 1 are pads by 0.
 //   ReflectionPad, ReplicationPad   the same without V0
 //   Cat             two to four inputs -> result, of the result's shape but for dim S0. Inputs may
 //                   have other dtypes: they are converted.
@@ -58,7 +57,8 @@
 //   for none it is 0 (fill it), but for 1-dim self: record that one with reduction sum.
 //   Targets out of range are errors as above.
 // nll loss backward: grad, target, weight (optional), total_weight (mean only) -> grad of self.
-//   Words as before. Cannot fail and fuses with its consumer (log_softmax backward).
+//   Words as before; `grad` has no dims for mean and sum. Cannot fail and fuses with its consumer
+//   (log_softmax backward).
 //
 // Movement that is written with operations of op_table.h:
 //   cat of more inputs, stack    Copy of each input into its slice of the result. It fuses with the
