@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "neuron/lower/op_dtypes.h"
 #include "neuron/runtime/block.h"
 #include "neuron/runtime/stream.h"
 #include "torch/current.h"
@@ -16,114 +17,6 @@
 
 namespace neuron::glue {
 namespace {
-
-// Operations that compute with integers; all others are floating, or promote to floating.
-bool takes_integers(LoweredOp op) {
-  switch (op) {
-    case LoweredOp::kCopy:
-    case LoweredOp::kFill:
-    case LoweredOp::kWhere:
-    case LoweredOp::kMaskedFill:
-    case LoweredOp::kAdd:
-    case LoweredOp::kAddScaled:
-    case LoweredOp::kSub:
-    case LoweredOp::kSubScaled:
-    case LoweredOp::kRsubScaled:
-    case LoweredOp::kMul:
-    case LoweredOp::kDivTrunc:
-    case LoweredOp::kDivFloor:
-    case LoweredOp::kFmod:
-    case LoweredOp::kRemainder:
-    case LoweredOp::kSquare:
-    case LoweredOp::kCube:
-    case LoweredOp::kMaximum:
-    case LoweredOp::kMinimum:
-    case LoweredOp::kFmax:
-    case LoweredOp::kFmin:
-    case LoweredOp::kClamp:
-    case LoweredOp::kAddcmul:
-    case LoweredOp::kEq:
-    case LoweredOp::kNe:
-    case LoweredOp::kLt:
-    case LoweredOp::kLe:
-    case LoweredOp::kGt:
-    case LoweredOp::kGe:
-    case LoweredOp::kLogicalAnd:
-    case LoweredOp::kLogicalOr:
-    case LoweredOp::kLogicalXor:
-    case LoweredOp::kLogicalNot:
-    case LoweredOp::kIsNan:
-    case LoweredOp::kIsInf:
-    case LoweredOp::kIsFinite:
-    case LoweredOp::kIsPosinf:
-    case LoweredOp::kIsNeginf:
-    case LoweredOp::kSignbit:
-    case LoweredOp::kBitwiseAnd:
-    case LoweredOp::kBitwiseOr:
-    case LoweredOp::kBitwiseXor:
-    case LoweredOp::kBitwiseNot:
-    case LoweredOp::kShiftLeft:
-    case LoweredOp::kShiftRight:
-    case LoweredOp::kNeg:
-    case LoweredOp::kAbs:
-    case LoweredOp::kSign:
-    case LoweredOp::kFloor:
-    case LoweredOp::kCeil:
-    case LoweredOp::kRound:
-    case LoweredOp::kTrunc:
-    case LoweredOp::kNanToNum:
-    case LoweredOp::kRelu:
-    case LoweredOp::kThreshold:
-    case LoweredOp::kThresholdBackward:
-    case LoweredOp::kHardtanh:
-    case LoweredOp::kHardtanhBackward:
-    case LoweredOp::kSum:
-    case LoweredOp::kProd:
-    case LoweredOp::kAmax:
-    case LoweredOp::kAmin:
-    case LoweredOp::kAny:
-    case LoweredOp::kAll:
-    case LoweredOp::kArgmax:
-    case LoweredOp::kArgmin:
-    case LoweredOp::kMaxDim:
-    case LoweredOp::kMinDim:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool takes_truth_values(LoweredOp op) {
-  switch (op) {
-    case LoweredOp::kCopy:
-    case LoweredOp::kFill:
-    case LoweredOp::kWhere:
-    case LoweredOp::kMaskedFill:
-    case LoweredOp::kAdd:
-    case LoweredOp::kMul:
-    case LoweredOp::kEq:
-    case LoweredOp::kNe:
-    case LoweredOp::kLogicalAnd:
-    case LoweredOp::kLogicalOr:
-    case LoweredOp::kLogicalXor:
-    case LoweredOp::kLogicalNot:
-    case LoweredOp::kBitwiseAnd:
-    case LoweredOp::kBitwiseOr:
-    case LoweredOp::kBitwiseXor:
-    case LoweredOp::kBitwiseNot:
-    case LoweredOp::kAny:
-    case LoweredOp::kAll:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool takes(LoweredOp op, DType common) {
-  if (is_floating(common)) return true;
-  if (common == DType::kBool) return takes_truth_values(op);
-  return is_integral(common) && takes_integers(op);
-}
 
 bool is_host_number(const at::Tensor& tensor) { return tensor.is_cpu() && tensor.dim() == 0; }
 
@@ -256,7 +149,7 @@ bool pointwise(LoweredOp op, at::ScalarType common, const at::Tensor& out,
     }
   }
   const DType type = to_dtype(common);
-  if (!takes(op, type)) return false;
+  if (!takes_common_dtype(op, type)) return false;
   const bool floating = is_floating(type);
   const size_t operands = op_info(op_id(op)).operands;
   LoweredCall call(op);
@@ -294,7 +187,9 @@ bool power(const at::Tensor& out, const at::Tensor& self, const at::Scalar& expo
   const auto alone = [&](LoweredOp op) { return pointwise(op, common, out, {self}); };
   if (e == 2) return alone(LoweredOp::kSquare);
   if (e == 3) return alone(LoweredOp::kCube);
-  if (!at::isFloatingType(common)) return false;
+  if (!at::isFloatingType(common)) {
+    return e >= 0 && pointwise(LoweredOp::kPowInt, common, out, {self, exponent});
+  }
   if (e == 0.5) return alone(LoweredOp::kSqrt);
   if (e == -0.5) return alone(LoweredOp::kRsqrt);
   if (e == -1) return alone(LoweredOp::kReciprocal);
@@ -306,7 +201,7 @@ bool reduce(LoweredOp op, at::ScalarType common, std::initializer_list<const at:
                const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
                std::initializer_list<double> values) {
   const DType type = to_dtype(common);
-  if (!takes(op, type)) return false;
+  if (!takes_common_dtype(op, type)) return false;
   LoweredCall call(op);
   for (const at::Tensor* out : outputs) call.write(*out);
   call.read(self);

@@ -14,6 +14,7 @@
 // run-time arguments of the kernel. Not thread-safe; lives on the stack of one kernel call.
 #pragma once
 
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/SmallVector.h>
@@ -106,5 +107,38 @@ bool vector_norm(const at::Tensor& out, const at::Tensor& self, const at::Scalar
 
 bool softmax(LoweredOp op, at::ScalarType common, const at::Tensor& out,
              std::initializer_list<const at::Tensor*> inputs, int64_t dim);
+
+bool scan(LoweredOp op, const at::Tensor& out, const at::Tensor& self, int64_t dim);
+
+// tril, triu. Matrices are the last two dims.
+bool triangle(LoweredOp op, const at::Tensor& out, const at::Tensor& self, int64_t diagonal);
+
+// ---- losses --------------------------------------------------------------------------------------
+
+// `mode` is an at::Reduction.
+bool loss(LoweredOp op, const at::Tensor& out, const at::Tensor& self, const at::Tensor& target,
+          int64_t mode, std::initializer_list<double> values = {});
+bool nll_loss(const at::Tensor& out, const at::Tensor& total_weight, const at::Tensor& self,
+              const at::Tensor& target, const at::Tensor& weight, int64_t mode,
+              int64_t ignore_index);
+bool nll_loss_backward(const at::Tensor& grad_input, const at::Tensor& grad_output,
+                       const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight,
+                       int64_t mode, int64_t ignore_index, const at::Tensor& total_weight);
+
+// ---- indexing (lower/indexing_table.h) -----------------------------------------------------------
+
+bool gather(const at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index);
+bool index_select(const at::Tensor& out, const at::Tensor& self, int64_t dim,
+                  const at::Tensor& index);
+bool embedding_backward(const at::Tensor& out, const at::Tensor& grad, const at::Tensor& indices,
+                        int64_t padding_row);
+// scatter and its kin: `value` is a tensor or a number.
+bool scatter(LoweredOp op, const at::Tensor& out, const at::Tensor& self, int64_t dim,
+             const at::Tensor& index, const PointwiseArgument& value);
+// The operation that scatter_reduce with a name of a reduction is; false for means.
+bool scatter_reduce(const at::Tensor& out, const at::Tensor& self, int64_t dim,
+                    const at::Tensor& index, const at::Tensor& source, c10::string_view name,
+                    bool include_self);
+bool cat(const at::Tensor& out, const at::ITensorListRef& tensors, int64_t dim);
 
 }  // namespace neuron::glue

@@ -170,7 +170,8 @@ class Pointwise {
          --word) {
       a.value(int64_t{0});
     }
-    c_.add(op_, l.shape, inputs, {{types.output, l.output == nullptr ? l.shape : l.output}}, a);
+    const Operand output{types.output, l.output == nullptr ? l.shape : l.output};
+    c_.add(op_, l.shape, inputs, std::vector<Operand>(info_.outputs, output), a);
   }
 
   void add(std::span<const Layout> layouts, const Types& types) {

@@ -77,11 +77,13 @@ Takes takes(LoweredOp op) {
     case LoweredOp::kArgmin:
     case LoweredOp::kMaxDim:
     case LoweredOp::kMinDim:
+    case LoweredOp::kHeaviside:
       return Takes::kNumbers;
     case LoweredOp::kNextafter:
       return Takes::kWide;
     case LoweredOp::kShiftLeft:
     case LoweredOp::kShiftRight:
+    case LoweredOp::kPowInt:
       return Takes::kIntegers;
     case LoweredOp::kBitwiseAnd:
     case LoweredOp::kBitwiseOr:

@@ -133,6 +133,7 @@ Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
                                    ? c10::typeMetaToScalarType(at::get_default_dtype())
                                    : grad.scalar_type();
   Tensor out = broadcast_output(dtype, grad.device(), {grad, mask});
+  if (pointwise(LoweredOp::kNativeDropoutBackward, dtype, out, {grad, mask, scale})) return out;
   record_pointwise("aten::native_dropout_backward", out, {grad, mask}, [scale](const Tensor* t) {
     t[0].copy_(at::cpu::native_dropout_backward(t[1], t[2], scale));
   });
@@ -178,6 +179,7 @@ Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor
 
 Tensor prelu(const Tensor& self, const Tensor& weight) {
   Tensor out = broadcast_output(self.scalar_type(), self.device(), {self, weight});
+  if (pointwise(LoweredOp::kPrelu, self.scalar_type(), out, {self, weight})) return out;
   record_pointwise("aten::_prelu_kernel", out, {self, weight},
                    [](const Tensor* t) { t[0].copy_(at::cpu::_prelu_kernel(t[1], t[2])); });
   return out;

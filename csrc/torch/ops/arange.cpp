@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "torch/lowered_call.h"
 #include "torch/op_call.h"
 
 namespace neuron::glue {
@@ -22,6 +23,23 @@ int64_t arange_size(const at::Scalar& start, const at::Scalar& end, const at::Sc
     size = at::native::compute_arange_size<scalar_t>(start, end, step);
   });
   return size;
+}
+
+bool record_lowered(const at::Tensor& out, const at::Scalar& start, const at::Scalar& step) {
+  const DType type = to_dtype(out.scalar_type());
+  if (type == DType::kOpaque || type == DType::kBool) return false;
+  LoweredCall call(LoweredOp::kArange);
+  call.write(out);
+  call.structural(static_cast<int64_t>(type));
+  call.structural(0);
+  for (const at::Scalar& value : {start, step}) {
+    if (is_floating(type)) {
+      call.value(value.toDouble());
+    } else {
+      call.value(value.to<int64_t>());
+    }
+  }
+  return call.record();
 }
 
 at::Tensor& arange_start_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
@@ -37,6 +55,7 @@ at::Tensor& arange_start_out(const at::Scalar& start, const at::Scalar& end, con
     out.resize_({size});
   }
   if (size == 0) return out;
+  if (record_lowered(out, start, step)) return out;
   OpCall call("aten::arange.start_out");
   call.write(out);
   call.record(Split::kNone, [start, end, step](const at::Tensor* t) {

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "torch/lowered_call.h"
 #include "torch/op_call.h"
 #include "torch/ops/tiles.h"
 #include "torch/tensor.h"
@@ -34,6 +35,7 @@ at::DimVector check_index_select(const Tensor& self, int64_t dim, const Tensor& 
 }
 
 void record_index_select(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
+  if (index_select(out, self, dim, index)) return;
   OpCall call("aten::index_select");
   call.write(out);
   call.read(self);
@@ -52,14 +54,14 @@ void record_index_select(const Tensor& out, const Tensor& self, int64_t dim, con
   });
 }
 
-Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
+Tensor select_rows(const Tensor& self, int64_t dim, const Tensor& index) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   Tensor out = empty(check_index_select(self, dim, index), self.scalar_type(), self.device());
   record_index_select(out, self, dim, index);
   return out;
 }
 
-Tensor& index_select_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
+Tensor& select_rows_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "index_select(): self and result must have the same scalar type");
@@ -129,6 +131,7 @@ Tensor embedding_dense_backward(const Tensor& grad, const Tensor& indices, int64
               "types: Long, Int; but got ", indices.scalar_type(), " instead");
   const int64_t width = grad.size(-1);
   Tensor out = empty({rows, width}, grad.scalar_type(), grad.device());
+  if (!scale_by_frequency && embedding_backward(out, grad, indices, padding_row)) return out;
   OpCall call("aten::embedding_dense_backward");
   call.write(out);
   call.read(grad);
@@ -141,8 +144,8 @@ Tensor embedding_dense_backward(const Tensor& grad, const Tensor& indices, int64
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("index_select", index_select);
-  m.impl("index_select.out", index_select_out);
+  m.impl("index_select", select_rows);
+  m.impl("index_select.out", select_rows_out);
   m.impl("embedding_dense_backward", embedding_dense_backward);
 }
 
