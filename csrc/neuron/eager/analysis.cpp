@@ -105,7 +105,7 @@ void WindowAnalyzer::note_blocks(const Window& window, size_t begin, size_t end)
       const int32_t index = block_index(ref.block);
       operand_blocks_.push_back(index);
       BlockState& b = blocks_[static_cast<size_t>(index)];
-      b.first_is_read |= read && b.references == 0;
+      if (b.references == 0) b.first_overwrites = !read && ref.overwrites;
       ++b.references;
       b.host |= host;
     };
@@ -130,7 +130,7 @@ void WindowAnalyzer::find_regions() {
     const Block& block = *blocks[i].block;
     // `live` before `references`: a storage gives up its reference after it has marked the block.
     blocks[i].temporary =
-        !b.host && !b.first_is_read && !block.live() && block.references() == b.references;
+        !b.host && b.first_overwrites && !block.live() && block.references() == b.references;
     order[i] = static_cast<int32_t>(i);
   }
   const auto address = [&](int32_t i) {

@@ -6,8 +6,9 @@
 //
 // Dependencies are exact over address intervals. Blocks that overlap (adopted memory, or memory
 // that was reused while the window was recorded) are one region. A *temporary* is a block that no
-// storage owns and no record outside the run holds, that is first written, and that host calls do
-// not touch: nobody can see its memory, so it may live anywhere.
+// storage owns and no record outside the run holds, that the run first overwrites as a whole (what an
+// earlier run left there must stay), and that host calls do not touch: nobody can see its memory, so
+// it may live anywhere.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ class WindowAnalyzer {
   struct BlockState {
     uint32_t references = 0;  // by records of the run
     bool host = false;
-    bool first_is_read = false;
+    bool first_overwrites = false;  // what earlier windows left there is never seen
     int region = -1;
   };
   // Open addressing; a slot counts only if its stamp is the current run's.

@@ -196,6 +196,17 @@ TEST_F(AnalysisTest, OnlyWhatNobodyCanSeeIsATemporary) {
   EXPECT_EQ(temporary, (std::vector<bool>{true, false, false, false}));
 }
 
+// Its other elements may come from an earlier window.
+TEST_F(AnalysisTest, ABlockThatIsFirstWrittenInPartIsNoTemporary) {
+  const Tensor x = s.empty({2, 6}), y = s.empty({4, 6});
+  Tensor dead = s.empty({4, 6});
+  negate(x, dead.slice(0, 1, 2));
+  negate(dead, y);
+  dead = Tensor();
+  const FormNode& first = s.form().nodes[0];
+  EXPECT_FALSE(first.temporary[first.canonical.operand_count - 1u]);
+}
+
 TEST_F(AnalysisTest, ReusedMemoryOfATemporaryIsNoDependency) {
   const Tensor x = s.empty({1024});
   Tensor dead = s.empty({1024});
