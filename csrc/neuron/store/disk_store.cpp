@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "neuron/trace/counters.h"
+
 namespace neuron {
 
 namespace fs = std::filesystem;
@@ -139,6 +141,7 @@ std::optional<std::string> DiskStore::load(const ArtifactKey& key) {
   }
   if (!sound) {
     ++corrupt_;
+    counter("Store.Corrupt").add();
     ++misses_;
     if (!options_.read_only) ::unlink(path(key).c_str());
     return std::nullopt;
@@ -244,6 +247,7 @@ void DiskStore::evict() {
       if (::unlink(e.path.c_str()) == 0) {
         total -= e.bytes;
         ++evictions_;
+        counter("Store.Evictions").add();
       }
       struct flock release = byte_lock(e.hash, F_UNLCK);
       ::fcntl(probe.fd(), F_OFD_SETLK, &release);
