@@ -14,6 +14,7 @@
 
 #include "neuron/base/config.h"
 #include "neuron/trace/source_table.h"
+#include "torch/backward_source.h"
 
 namespace neuron::glue {
 namespace {
@@ -128,14 +129,7 @@ bool library_code(PyCodeObject* code) {
   return entry.library;
 }
 
-}  // namespace
-
-void set_library_paths(std::vector<std::string> directories) {
-  library_paths = std::move(directories);
-}
-
-SourceId current_source() noexcept {
-  if (!config().enable_stack_trace) return 0;
+SourceId user_line() noexcept {
   PyThreadState* thread = PyGILState_GetThisThreadState();
   if (thread == nullptr) return 0;
   for (Frame* f = current_frame(thread); f != nullptr; f = f->previous) {
@@ -147,6 +141,17 @@ SourceId current_source() noexcept {
     return entry.source;
   }
   return 0;
+}
+
+}  // namespace
+
+void set_library_paths(std::vector<std::string> directories) {
+  library_paths = std::move(directories);
+}
+
+SourceId current_source() noexcept {
+  if (!config().enable_stack_trace) return 0;
+  return with_backward(user_line());
 }
 
 }  // namespace neuron::glue
