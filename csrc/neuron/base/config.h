@@ -52,6 +52,8 @@ namespace neuron {
     "Size limit of the persistent kernel cache in MiB; least recently used entries go first")       \
   X(compile_workers, int64_t, "TORCH_NEURONX_COMPILE_WORKERS", 0,                                   \
     "Background compile threads; 0: one")                                                           \
+  X(dump_dir, std::string, "TORCH_NEURONX_DUMP_DIR", "",                                            \
+    "Directory for the operations, IR, loop nests and LLVM IR of every new plan; empty: none")      \
   X(log_level, std::string, "TORCH_NEURONX_LOG_LEVEL", "warning",                                   \
     "`debug` adds the traceback when the package cannot be loaded")                                \
   X(xdg_cache_home, std::string, "XDG_CACHE_HOME", "",                                              \

@@ -50,6 +50,7 @@ void Cutter::scan(const Window& window, size_t begin, size_t end) {
 }
 
 size_t Cutter::next(const Window& window, size_t begin, size_t end, bool must_run) {
+  static Counter& host_ops = counter("Window.HostOp");
   static Counter& cuts = counter("Window.Cut");
   static Counter& full = counter("Window.Size");
   static Counter& drained = counter("Window.Drained");
@@ -60,6 +61,8 @@ size_t Cutter::next(const Window& window, size_t begin, size_t end, bool must_ru
   };
   if (ahead_.front().host) {
     ends_at_cut_ = cut_behind(1);
+    host_ops.add();
+    reason_ = kHostOp;
     return 1;
   }
   ends_at_cut_ = true;
@@ -67,19 +70,23 @@ size_t Cutter::next(const Window& window, size_t begin, size_t end, bool must_ru
   for (size_t n = 1; n <= available; ++n) {
     if (!cut_behind(n)) continue;
     cuts.add();
+    reason_ = kCut;
     return n;
   }
   if (available == kMaxRecords) {
     full.add();
+    reason_ = kSize;
     return kMaxRecords;
   }
   if (must_run) {
     drained.add();
+    reason_ = kDrained;
     return available;
   }
   ends_at_cut_ = false;
   if (Clock::now() - grown_at_ < kStall) return 0;
   stalled.add();
+  reason_ = kHostStalled;
   return available;
 }
 

@@ -31,9 +31,19 @@ class Cutter {
   static constexpr size_t kMinRecords = 8;
   static constexpr size_t kMaxRecords = 256;
 
+  // Why a window ends.
+  static constexpr const char kCut[] = "Cut";                  // its content says so
+  static constexpr const char kSize[] = "Size";                // kMaxRecords
+  static constexpr const char kDrained[] = "Drained";          // everything must run
+  static constexpr const char kHostStalled[] = "HostStalled";  // nothing was recorded for a while
+  static constexpr const char kHostOp[] = "HostOp";            // a host call in front runs at once
+
   // How many of the records [begin, end) to run as one window. 0: more should come first; never if
   // `must_run`. `begin` is where the last window ended.
   size_t next(const Window& window, size_t begin, size_t end, bool must_run);
+
+  // Why the last answer of `next` that was not 0 ends there: one of the constants above.
+  const char* reason() const { return reason_; }
 
   // The window [begin, begin + count) will run now; true if its sequence was seen before.
   bool take(const Window& window, size_t begin, size_t count);
@@ -52,6 +62,7 @@ class Cutter {
   std::array<uint64_t, 3> recent_{};   // fingerprints of the last records scanned
   size_t since_cut_ = 0;               // records taken since the last cut
   bool ends_at_cut_ = false;           // the last answer of `next`
+  const char* reason_ = kCut;          // of the last answer of `next`
   Clock::time_point grown_at_{};       // when records came last
   std::array<uint64_t, 4096> seen_{};  // hashes of sequences, by their low bits
 };

@@ -25,6 +25,7 @@
 #include "neuron/eager/mode.h"
 #include "neuron/eager/plan_cache.h"
 #include "neuron/eager/temporaries.h"
+#include "neuron/eager/window_log.h"
 #include "neuron/host/kernel_cache.h"
 #include "neuron/runtime/record_executor.h"
 
@@ -37,15 +38,17 @@ class EagerExecutor final : public RecordExecutor {
  public:
   using Failed = FunctionRef<void(size_t, std::shared_ptr<const Error>)>;
 
-  explicit EagerExecutor(KernelCache& kernels) : kernels_(kernels) {}
+  // `stream`: whose records it runs, for the log; may be null.
+  explicit EagerExecutor(KernelCache& kernels, const Stream* stream = nullptr);
 
-  size_t next(const Window& window, size_t begin, size_t end, bool must_run) noexcept override;
+  size_t next(const Window& window, size_t begin, size_t end,
+              const char* must_run) noexcept override;
   size_t run(const Window& window, size_t begin, size_t end, Failed failed) noexcept override;
 
  private:
   void run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
   void run_step(const WindowForm& form, const CachedPlan& plan, size_t step, Failed failed);
-  void run_singles(const WindowForm& form, Step& step, Failed failed);
+  void run_singles(const WindowForm& form, Step& step, WhySingle why, Failed failed);
   void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
                    const KernelObject& object);
   Kernel& kernel(KernelPlan& plan);
@@ -55,6 +58,9 @@ class EagerExecutor final : public RecordExecutor {
   Cutter cutter_;
   size_t left_ = 0;    // records of the current window that have not run
   bool fuse_ = false;  // the rest of the current window becomes one plan
+  const char* ended_ = "";  // why the current window has no more records
+  WhySingle alone_ = WhySingle::kAlone;  // why operations run outside of a plan of the window
+  WindowLogWriter log_;
   WindowAnalyzer analyzer_;
   PlanCache plans_;
   TemporaryMemory temporaries_;

@@ -18,8 +18,10 @@ class RecordExecutor {
   virtual ~RecordExecutor() = default;
 
   // How many of the records [begin, end) should run next; none is an event's. 0: better wait for more
-  // records; never if `must_run`. Asked again until the answer is taken.
-  virtual size_t next(const Window& window, size_t begin, size_t end, bool must_run) noexcept = 0;
+  // records; never if `must_run`, which is null or the name of the reason. Asked again until the
+  // answer is taken.
+  virtual size_t next(const Window& window, size_t begin, size_t end,
+                      const char* must_run) noexcept = 0;
 
   // Runs at least one of the records [begin, end), as `next` gave them, from `begin` on, and returns
   // how many have run. A failed record leaves its outputs poisoned (record_run.h) and is

@@ -40,7 +40,7 @@ Counter& seal_counter(SealReason reason) {
 
 }  // namespace
 
-std::unique_ptr<RecordExecutor> (*Stream::make_executor_)() = nullptr;
+Stream::MakeExecutor Stream::make_executor_ = nullptr;
 
 Stream::Stream(Device& device, int64_t id, int priority)
     : device_(device), id_(id), priority_(priority), open_(std::make_unique<Window>()) {}
@@ -194,7 +194,7 @@ Stream::Progress Stream::advance(uint64_t until, int64_t limit, SealReason reaso
       progress = Progress::kBlocked;
       break;
     }
-    const size_t done = run_next(value + 1, takes_over);
+    const size_t done = run_next(value + 1, takes_over ? name(reason) : nullptr);
     if (done == 0) {
       progress = Progress::kIdle;
       break;
@@ -285,16 +285,17 @@ void Stream::add_failure(uint64_t value, std::shared_ptr<const Error> error) noe
 }
 
 // Runs what is next of the window; returns the number of records, 0 if more should come first.
-size_t Stream::run_next(uint64_t value, bool must_run) noexcept {
+size_t Stream::run_next(uint64_t value, const char* must_run) noexcept {
   const size_t begin = cursor_;
   if (is_event((*running_)[begin].op) || make_executor_ == nullptr) {
     execute((*running_)[begin], value);
     return 1;
   }
-  if (executing_ == nullptr) executing_ = make_executor_();
+  if (executing_ == nullptr) executing_ = make_executor_(*this);
   end_of_run_ = std::max(end_of_run_, begin);
   while (end_of_run_ < running_->size() && !is_event((*running_)[end_of_run_].op)) ++end_of_run_;
-  must_run |= end_of_run_ < running_->size();  // an event waits for the records before it
+  // An event waits for the records before it.
+  if (must_run == nullptr && end_of_run_ < running_->size()) must_run = "StreamOp";
   const size_t count = executing_->next(*running_, begin, end_of_run_, must_run);
   if (count == 0) return 0;
   return executing_->run(*running_, begin, begin + count,

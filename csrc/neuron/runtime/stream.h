@@ -79,7 +79,8 @@ class Stream {
 
   // Before the first stream runs: what executes records of lowered operations. Without it streams run
   // host calls only.
-  static void set_executor(std::unique_ptr<RecordExecutor> (*make)()) { make_executor_ = make; }
+  using MakeExecutor = std::unique_ptr<RecordExecutor> (*)(const Stream&);
+  static void set_executor(MakeExecutor make) { make_executor_ = make; }
 
  private:
   bool wait_loop(uint64_t value, SealReason reason, bool interruptible) noexcept;
@@ -88,13 +89,13 @@ class Stream {
   bool next_window(SealReason reason);                            // executor role held
   bool runnable(const OpRecord& record);                          // executor role held
   void execute(const OpRecord& record, uint64_t value) noexcept;  // executor role held
-  size_t run_next(uint64_t value, bool must_run) noexcept;        // executor role held
+  size_t run_next(uint64_t value, const char* must_run) noexcept; // executor role held
   void extend_window(SealReason reason);                          // executor role held
   void add_failure(uint64_t value, std::shared_ptr<const Error> error) noexcept;
   void complete(uint64_t value) noexcept;
   void throw_errors(uint64_t value);
 
-  static std::unique_ptr<RecordExecutor> (*make_executor_)();
+  static MakeExecutor make_executor_;
 
   Device& device_;
   const int64_t id_;
