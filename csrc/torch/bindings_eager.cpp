@@ -89,7 +89,6 @@ bool windows_enabled() { return WindowLog::instance().enabled(); }
 }  // namespace
 
 void add_eager_bindings(py::module_& m) {
-  eager_mode();  // a wrong TORCH_NEURONX_EAGER_MODE is an error of the import
   define(m, "eager_mode", &get_mode);
   define(m, "set_eager_mode", &set_mode);
   define(m, "drain", &drain);
