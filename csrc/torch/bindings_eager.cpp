@@ -5,6 +5,7 @@
 
 #include "neuron/eager/mode.h"
 #include "neuron/eager/window_log.h"
+#include "neuron/host/kernel_cache.h"
 #include "neuron/runtime/runtime.h"
 #include "neuron/trace/source_table.h"
 #include "torch/bindings.h"
@@ -58,7 +59,7 @@ py::dict window_dict(const LoggedWindow& window) {
     entry["ops"] = std::move(members);
     entry["schedule"] = step.schedule;
     entry["kernel"] = step.kernel != 0 ? kernel_name(step.kernel) : "";
-    entry["seconds"] = static_cast<double>(step.nanoseconds) * 1e-9;
+    entry["seconds"] = WindowLog::seconds(step.ticks);
     steps.append(std::move(entry));
   }
   py::dict result;
@@ -68,7 +69,7 @@ py::dict window_dict(const LoggedWindow& window) {
   result["stream"] = window.stream;
   result["ended"] = window.ended;
   result["plan"] = !window.planned ? "" : window.plan_hit ? "hit" : "miss";
-  result["seconds"] = static_cast<double>(window.nanoseconds) * 1e-9;
+  result["seconds"] = WindowLog::seconds(window.ticks);
   result["ops"] = std::move(ops);
   result["steps"] = std::move(steps);
   return result;
@@ -82,6 +83,12 @@ py::list last_windows(int64_t count) {
   return result;
 }
 
+// Lets the background finish its kernels.
+void wait_for_compiles() {
+  py::gil_scoped_release no_gil;
+  KernelCache::instance().wait_idle();
+}
+
 void clear_windows() { WindowLog::instance().clear(); }
 void enable_windows(bool on) { WindowLog::instance().set_enabled(on); }
 bool windows_enabled() { return WindowLog::instance().enabled(); }
@@ -92,6 +99,7 @@ void add_eager_bindings(py::module_& m) {
   define(m, "eager_mode", &get_mode);
   define(m, "set_eager_mode", &set_mode);
   define(m, "drain", &drain);
+  define(m, "wait_for_compiles", &wait_for_compiles);
   define(m, "last_windows", &last_windows);
   define(m, "clear_windows", &clear_windows);
   define(m, "enable_windows", &enable_windows);

@@ -2,6 +2,7 @@
 #include "neuron/eager/window_log.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <span>
 #include <utility>
@@ -14,18 +15,42 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+int64_t ticks() {
+#if defined(__x86_64__)
+  return static_cast<int64_t>(__builtin_ia32_rdtsc());
+#else
+  return Clock::now().time_since_epoch().count();
+#endif
+}
+
+// A pair of readings to compare a later pair with.
+struct Origin {
+  Clock::time_point time = Clock::now();
+  int64_t tick = ticks();
+};
+const Origin origin;
+
 constexpr size_t kMaxShown = 16;  // shown of one operation; lists of tensors are longer
 constexpr int64_t kRankBits = 8;
 constexpr int64_t kOutputBit = int64_t{1} << 16;
 constexpr int64_t kSizedBit = int64_t{1} << 17;
 
-int64_t nanoseconds(Clock::duration d) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
-}
-
 int64_t header(const TensorRef& ref, bool output, bool sized) {
   return static_cast<int64_t>(ref.dtype) << kRankBits | ref.rank | (output ? kOutputBit : 0) |
          (sized ? kSizedBit : 0);
+}
+
+void add_words(std::span<const TensorRef> refs, bool output, bool sized,
+               std::vector<int64_t>* words) {
+  size_t count = refs.size();
+  for (const TensorRef& ref : refs) count += ref.rank;
+  const size_t at = words->size();
+  words->resize(at + count);
+  int64_t* next = words->data() + at;
+  for (const TensorRef& ref : refs) {
+    *next++ = header(ref, output, sized);
+    for (int d = 0; d < ref.rank; ++d) *next++ = ref.sizes[d];
+  }
 }
 
 }  // namespace
@@ -91,7 +116,7 @@ std::vector<LoggedTensor> LoggedWindow::operands(const LoggedOp& op) const {
 void LoggedWindow::reset() {
   windows = 1;
   planned = plan_hit = false;
-  this->nanoseconds = 0;
+  ticks = 0;
   ops.clear();
   steps.clear();
   step_ops.clear();
@@ -120,7 +145,7 @@ bool WindowLog::share(LoggedWindow& into, const LoggedWindow& window) {
     into.step_ops.insert(into.step_ops.end(), step.count, op);
     into.steps.push_back(step);
   }
-  into.nanoseconds += window.nanoseconds;
+  into.ticks += window.ticks;
   ++into.windows;
   return true;
 }
@@ -151,6 +176,13 @@ void WindowLog::clear() {
   size_ = 0;
 }
 
+double WindowLog::seconds(int64_t count) {
+  const std::chrono::duration<double> passed = Clock::now() - origin.time;
+  const int64_t passed_ticks = ticks() - origin.tick;
+  return passed_ticks <= 0 ? 0 : static_cast<double>(count) * passed.count() /
+                                     static_cast<double>(passed_ticks);
+}
+
 WindowLogWriter::WindowLogWriter(WindowLog& log, int device, int64_t stream)
     : log_(log), device_(device), stream_(stream) {}
 
@@ -161,7 +193,7 @@ void WindowLogWriter::start(const char* ended) {
   window_.device = device_;
   window_.stream = stream_;
   window_.ended = ended;
-  window_.started = mark_ = Clock::now();
+  mark_ = ticks();
 }
 
 void WindowLogWriter::add_ops(const Window& window, size_t begin, size_t end) {
@@ -171,22 +203,16 @@ void WindowLogWriter::add_ops(const Window& window, size_t begin, size_t end) {
   std::vector<int64_t>& words = window_.geometry;
   for (size_t i = begin; i < end; ++i) {
     const OpRecord& record = window[i];
-    const bool sized = is_lowered(record.op);
-    size_t operands = 0;
-    const auto add = [&](std::span<const TensorRef> refs, bool output) {
-      for (const TensorRef& ref : refs.first(std::min(refs.size(), kMaxShown - operands))) {
-        words.push_back(header(ref, output, sized));
-        words.insert(words.end(), ref.sizes, ref.sizes + ref.rank);
-        ++operands;
-      }
-    };
-    const auto first = static_cast<uint32_t>(words.size());
-    add(record.outputs, true);
-    add(record.inputs, false);
+    const auto outputs = record.outputs.first(std::min(record.outputs.size(), kMaxShown));
+    const auto inputs =
+        record.inputs.first(std::min(record.inputs.size(), kMaxShown - outputs.size()));
     window_.ops.push_back({.name = record_name(record),
                            .source = record.source,
-                           .words = first,
-                           .operands = static_cast<uint8_t>(operands)});
+                           .words = static_cast<uint32_t>(words.size()),
+                           .operands = static_cast<uint8_t>(outputs.size() + inputs.size())});
+    const bool sized = is_lowered(record.op);
+    add_words(outputs, true, sized, &words);
+    add_words(inputs, false, sized, &words);
   }
 }
 
@@ -216,17 +242,17 @@ void WindowLogWriter::step(const WindowForm& form, const std::vector<int>& nodes
 }
 
 void WindowLogWriter::add_step(HowRun how, WhySingle why, size_t first, const Kernel* kernel) {
-  const auto now = Clock::now();
-  const int64_t elapsed = nanoseconds(now - mark_);
+  const int64_t now = ticks();
+  const int64_t elapsed = now - mark_;
   mark_ = now;
-  window_.nanoseconds += elapsed;
+  window_.ticks += elapsed;
   window_.steps.push_back({.how = how,
                            .why = why,
                            .first = static_cast<uint32_t>(first),
                            .count = static_cast<uint32_t>(window_.step_ops.size() - first),
                            .schedule = kernel != nullptr ? name(kernel->nest().schedule) : "",
                            .kernel = kernel != nullptr ? kernel->key().hash.low : 0,
-                           .nanoseconds = elapsed});
+                           .ticks = elapsed});
 }
 
 void WindowLogWriter::finish() {

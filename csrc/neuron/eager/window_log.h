@@ -21,7 +21,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -73,7 +72,7 @@ struct LoggedStep {
   uint32_t count = 0;
   const char* schedule = "";  // of the kernel
   uint64_t kernel = 0;        // low half of its key's hash, 0 if there is none
-  int64_t nanoseconds = 0;
+  int64_t ticks = 0;          // see WindowLog::seconds
 };
 
 struct LoggedWindow {
@@ -84,8 +83,7 @@ struct LoggedWindow {
   const char* ended = "";
   bool planned = false;   // run by a plan of the whole window
   bool plan_hit = false;  // that was known
-  std::chrono::steady_clock::time_point started{};
-  int64_t nanoseconds = 0;  // of the steps
+  int64_t ticks = 0;      // of all steps
   std::vector<LoggedOp> ops;
   std::vector<LoggedStep> steps;
   std::vector<uint32_t> step_ops;  // indices of `ops`
@@ -112,6 +110,9 @@ class WindowLog {
   // At most `count` entries, oldest first.
   std::vector<LoggedWindow> last(size_t count = kWindows) const;
   void clear();
+
+  // Ticks are the processor's time stamps: a clock's reading would cost more than all of the rest.
+  static double seconds(int64_t ticks);
 
  private:
   static bool share(LoggedWindow& into, const LoggedWindow& window);
@@ -152,7 +153,7 @@ class WindowLogWriter {
   bool on_ = false;         // the current window is logged
   size_t piece_begin_ = 0;  // records of the piece, and where they are in window_.ops
   size_t piece_base_ = 0;
-  std::chrono::steady_clock::time_point mark_{};  // when the last step ended
+  int64_t mark_ = 0;        // when the last step ended
   LoggedWindow window_;
 };
 
