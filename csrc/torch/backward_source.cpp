@@ -82,12 +82,13 @@ void remember(SourceId source) {
 
 }  // namespace
 
-SourceId with_backward(SourceId line) noexcept {
+SourceId with_backward(SourceId line, bool from_engine) noexcept {
+  SourceId shown = line;
   if (const auto node = torch::autograd::get_current_node()) {
-    if (const SourceId forward = forward_line(*node)) line = pair_of(forward, line);
+    if (const SourceId forward = forward_line(*node)) shown = pair_of(forward, line);
   }
-  remember(line);
-  return line;
+  remember(from_engine ? shown : line);
+  return shown;
 }
 
 }  // namespace neuron::glue

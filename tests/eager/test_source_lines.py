@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+import torch.utils.checkpoint
 import torch_neuronx
 from torch import nn
 
@@ -107,6 +108,24 @@ def test_gradients_of_gradients():
     call = here(1)
     g.sum().backward()
     assert line in sources(call)  # of the forward operation, not of the first backward pass
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_recomputed_operations(reentrant):
+    lines = {}
+
+    def block(x):
+        y = x.sin()
+        lines["sin"] = here(-1)
+        return y.exp()
+
+    x = torch.rand(4, device=DEVICE, requires_grad=True)
+    y = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)
+    call = here(1)
+    y.backward(torch.ones(4, device=DEVICE))
+    found = {op.source for op in backward_operations() if op.name.startswith("aten::cos")}
+    assert found == {lines["sin"]}
+    assert call in {op.backward_call for op in backward_operations()}
 
 
 def test_an_own_function_names_its_own_lines():
