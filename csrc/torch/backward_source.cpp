@@ -50,7 +50,8 @@ SourceId forward_line(const torch::autograd::Node& node) {
   if (number == std::numeric_limits<uint64_t>::max()) return 0;  // AccumulateGrad
   uint64_t found = get(node.thread_id(), number);
   // The node of an in-place operation on a view is created after the operation has run.
-  if ((found & kFollowed) != 0 && number > 0 && typeid(node) == typeid(torch::autograd::CopySlices)) {
+  if ((found & kFollowed) != 0 && number > 0 &&
+      typeid(node) == typeid(torch::autograd::CopySlices)) {
     found = get(node.thread_id(), number - 1);
   }
   return static_cast<SourceId>(found & kSourceMask);

@@ -24,7 +24,7 @@ def set_eager_mode(mode: str) -> None:
     _C.set_eager_mode(_checked(mode))
 
 
-class eager_mode(contextlib.ContextDecorator):
+class eager_mode(contextlib.ContextDecorator):  # noqa: N801
     """Context manager, and decorator, that sets the mode and restores the one before.
 
     ``with torch_neuronx.eager_mode("strict"): ...``

@@ -86,7 +86,9 @@ class Window:
     @property
     def kernels(self) -> int:
         """Kernels launched."""
-        return sum(1 if s.how == "fused" else len(s.operations) for s in self.steps if s.how != "host")
+        return sum(
+            1 if s.how == "fused" else len(s.operations) for s in self.steps if s.how != "host"
+        )
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -98,8 +100,9 @@ class Window:
         plan = f", plan {self.plan}" if self.plan else ""
         ended = _ENDED.get(self.ended, "")
         yield (
-            f"{name} on neuron:{self.device} stream {self.stream}: {len(self.operations)} operations, "
-            f"{_time(self.seconds)}{plan}, ended by {self.ended}" + (f" ({ended})" if ended else "")
+            f"{name} on neuron:{self.device} stream {self.stream}: "
+            f"{len(self.operations)} operations, {_time(self.seconds)}{plan}, ended by {self.ended}"
+            + (f" ({ended})" if ended else "")
         )
         for step in self.steps:
             yield f"  {self._title(step)}, {_time(step.seconds)}"
@@ -114,7 +117,11 @@ class Window:
             return "host call"
         if step.how == "fused":
             return f"fused {step.schedule} kernel {step.kernel}"
-        kind = "kernel of one operation" if len(step.operations) == 1 else "kernels of one operation each"
+        kind = (
+            "kernel of one operation"
+            if len(step.operations) == 1
+            else "kernels of one operation each"
+        )
         schedule = f"{step.schedule} " if step.schedule and len(step.operations) == 1 else ""
         return f"{schedule}{kind} ({step.why_single})"
 
@@ -182,8 +189,8 @@ def explain(last: int = 16) -> Explanation:
     """What the last windows were: operations with their source lines, the kernels that they became,
     why operations ran alone, and why each window ended.
 
-    ``last`` is a number of windows, up to 128. What is queued runs first, so that the last window may
-    have ended because of this call. Errors of operations stay for the next wait.
+    ``last`` is a number of windows, up to 128. What is queued runs first, so that the last window
+    may have ended because of this call. Errors of operations stay for the next wait.
     """
     if isinstance(last, bool) or not isinstance(last, int):
         raise TypeError(f"last is a number of windows, not {type(last).__name__}")
@@ -198,9 +205,7 @@ def _window(entry: dict) -> Window:
         Operation(**{**op, "outputs": tuple(op["outputs"]), "inputs": tuple(op["inputs"])})
         for op in entry.pop("ops")
     )
-    steps = tuple(
-        Step(operations=tuple(step.pop("ops")), **step) for step in entry.pop("steps")
-    )
+    steps = tuple(Step(operations=tuple(step.pop("ops")), **step) for step in entry.pop("steps"))
     return Window(operations=operations, steps=steps, **entry)
 
 

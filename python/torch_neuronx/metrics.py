@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters of the runtime and distributions of measured values.
 
-Every wait, seal, launch, cache level and slow path has a counter; ``docs/metrics.md`` lists them, and
-``descriptions()`` returns the list. Counters named ``CompilationCache.*`` are sums of others.
+Every wait, seal, launch, cache level and slow path has a counter; ``docs/metrics.md`` lists them,
+and ``descriptions()`` returns the list. Counters named ``CompilationCache.*`` are sums of others.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def get_metric_names() -> list[str]:
 
 
 def get_metric_data(name: str) -> dict[str, float] | None:
-    """``{"count", "total", "min", "max"}`` of a distribution; ``None`` if there is none so named."""
+    """``{"count", "total", "min", "max"}`` of a distribution; ``None`` if none has the name."""
     if name == "MemoryUsage":
         from torch_neuronx import memory
 
@@ -193,8 +193,8 @@ class Difference:
 def difference() -> Iterator[Difference]:
     """Counts what the operations of a block do.
 
-    Work that is queued runs to its end before and after the block, so that it covers exactly its own
-    operations (and those of other threads meanwhile). Counters must not be cleared inside.
+    Work that is queued runs to its end before and after the block, so that it covers exactly its
+    own operations (and those of other threads meanwhile). Counters must not be cleared inside.
 
     ``with metrics.difference() as d: step()``; then ``d["Launch.Fused"]``, ``print(d)``
     """

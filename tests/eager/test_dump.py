@@ -22,7 +22,10 @@ def test_plans_become_files(run_program, tmp_path):
     out = run_program(PROGRAM, TORCH_NEURONX_DUMP_DIR=str(tmp_path / "dump")).stdout
     assert "failed 0" in out
     names = sorted(p.name for p in (tmp_path / "dump").iterdir())
-    assert all(re.match(r"p\d+-\d{6}-(window\.txt|ir\.txt|k\d\d-[0-9a-f]{16}\.(nest|ll))$", n) for n in names)
+    assert all(
+        re.match(r"p\d+-\d{6}-(window\.txt|ir\.txt|k\d\d-[0-9a-f]{16}\.(nest|ll))$", n)
+        for n in names
+    )
     kernels = set(re.findall(r"fused (\w{16})", out))
     assert kernels
     for kernel in kernels:
@@ -31,7 +34,9 @@ def test_plans_become_files(run_program, tmp_path):
         assert "exp" in nest
         assert "define" in ll
     windows = [p.read_text() for p in (tmp_path / "dump").glob("*-window.txt")]
-    assert any("aten::relu f32[4,8] <- f32[4,8]" in text and "<string>:" in text for text in windows)
+    assert any(
+        "aten::relu f32[4,8] <- f32[4,8]" in text and "<string>:" in text for text in windows
+    )
 
 
 def test_a_directory_that_cannot_be_written_is_a_warning(run_program, tmp_path):

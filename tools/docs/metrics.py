@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/metrics.md from csrc/neuron/trace/counter_list.h and torch_neuronx.metrics.
 
-    python tools/docs/metrics.py            prints the page
-    python tools/docs/metrics.py --write    updates the file
+python tools/docs/metrics.py            prints the page
+python tools/docs/metrics.py --write    updates the file
 """
 
 import argparse

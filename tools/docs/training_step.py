@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws what a training step became: docs/training_step.svg, from a real run.
 
-    python tools/docs/training_step.py            prints explain() of the step
-    python tools/docs/training_step.py --write    updates the picture
+python tools/docs/training_step.py            prints explain() of the step
+python tools/docs/training_step.py --write    updates the picture
 """
 
 import argparse
@@ -64,7 +64,7 @@ def explain_step():
 
 def short(name):
     name = name.removeprefix("aten::").removeprefix("_").split(".")[0]
-    return name if len(name) <= 14 else name[:13] + "…"
+    return name if len(name) <= 13 else name[:11] + "…"
 
 
 def picture(explanation):
@@ -86,7 +86,7 @@ def picture(explanation):
         y += ROW + 12
         title = f"window {window.number}"
         if window.windows > 1:
-            title = f"windows {window.number}–{window.number + window.windows - 1}"
+            title = f"windows {window.number}-{window.number + window.windows - 1}"
         title += f": {len(window.operations)} operations, ended by {window.ended}"
         parts.append(
             f'<rect x="{LEFT}" y="{top}" width="{WIDTH - 2 * LEFT}" height="{y - top - 4}" rx="6" '
@@ -109,7 +109,7 @@ def cell(x, y, how, op, last):
     dash = ' stroke-dasharray="3 2"' if how == "elided" else ""
     weight = "" if op.backward else ' font-weight="bold"'
     return (
-        f'<g><title>{escape(op.name)} {escape(op.where)}</title>'
+        f"<g><title>{escape(op.name)} {escape(op.where)}</title>"
         f'<rect x="{x}" y="{y}" width="{width}" height="{ROW}" fill="{COLORS[how]}" '
         f'stroke="#343a40" stroke-width="0.6"{dash}/>'
         f'<text x="{x + CELL / 2}" y="{y + 19}" text-anchor="middle"{weight}>'

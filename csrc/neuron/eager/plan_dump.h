@@ -8,9 +8,9 @@
 //   p12345-000007-k02-<hash>.nest   the loop nest of the kernel of step 2
 //   p12345-000007-k02-<hash>.ll     its LLVM IR
 //
-// <hash> is the kernel's hash as `torch_neuronx.explain()` prints it. After kMaxFiles files the rest
-// is skipped and counted. An error of the disk is reported once on standard error and counted; it
-// never reaches the computation. Thread-safe.
+// <hash> is the kernel's hash as `torch_neuronx.explain()` prints it. After kMaxFiles files the
+// rest is skipped and counted. An error of the disk is reported once on standard error and counted;
+// it never reaches the computation. Thread-safe.
 #pragma once
 
 #include <cstddef>

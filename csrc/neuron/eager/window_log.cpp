@@ -179,8 +179,9 @@ void WindowLog::clear() {
 double WindowLog::seconds(int64_t count) {
   const std::chrono::duration<double> passed = Clock::now() - origin.time;
   const int64_t passed_ticks = ticks() - origin.tick;
-  return passed_ticks <= 0 ? 0 : static_cast<double>(count) * passed.count() /
-                                     static_cast<double>(passed_ticks);
+  return passed_ticks <= 0
+             ? 0
+             : static_cast<double>(count) * passed.count() / static_cast<double>(passed_ticks);
 }
 
 WindowLogWriter::WindowLogWriter(WindowLog& log, int device, int64_t stream)

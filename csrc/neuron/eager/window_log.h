@@ -5,8 +5,8 @@
 // feeds `torch_neuronx.explain()`.
 //
 // Each executor fills a WindowLogWriter, which belongs to the executor role and has no lock, and
-// publishes each window when it has run. The log is a ring of kWindows entries behind one mutex that
-// is taken once a window. Buffers travel between writer and ring, so a steady state allocates
+// publishes each window when it has run. The log is a ring of kWindows entries behind one mutex
+// that is taken once a window. Buffers travel between writer and ring, so a steady state allocates
 // nothing. Consecutive windows of one operation that ended for the same reason share an entry.
 //
 // Names are static strings (op table, host calls, reasons), so that logging copies no text. Entries
@@ -153,7 +153,7 @@ class WindowLogWriter {
   bool on_ = false;         // the current window is logged
   size_t piece_begin_ = 0;  // records of the piece, and where they are in window_.ops
   size_t piece_base_ = 0;
-  int64_t mark_ = 0;        // when the last step ended
+  int64_t mark_ = 0;  // when the last step ended
   LoggedWindow window_;
 };
 

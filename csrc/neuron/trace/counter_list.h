@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every counter of the product with its meaning. `docs/metrics.md` is generated from this list, and a
-// test compares it with the names that the sources look up.
+// Every counter of the product with its meaning. `docs/metrics.md` is generated from this list, and
+// a test compares it with the names that the sources look up.
 #pragma once
 
 // X(name, meaning)

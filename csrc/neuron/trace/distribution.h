@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distributions: named, process-wide summaries of measured values (count, total, smallest, largest).
+// Distributions: named, process-wide summaries of measured values (count, total, smallest,
+// largest).
 //
 //   static Distribution& time = distribution(kCompilationTime);   // look up once
 //   time.add(seconds);

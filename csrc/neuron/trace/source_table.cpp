@@ -58,9 +58,8 @@ SourceLines source_lines(SourceId id) {
   if (id >= t.entries.size()) return {};
   const Entry& e = t.entries[id];
   if (!e.backward) return {.line = e.text};
-  return {.line = t.entries[e.forward].text,
-          .backward_call = t.entries[e.call].text,
-          .backward = true};
+  return {
+      .line = t.entries[e.forward].text, .backward_call = t.entries[e.call].text, .backward = true};
 }
 
 std::string source_text(SourceId id) {

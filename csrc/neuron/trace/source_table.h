@@ -13,7 +13,8 @@
 namespace neuron {
 
 SourceId intern_source(const std::string& text);
-// The pair; `call` may be 0 (unknown). Of a `forward` that is a pair itself its forward line counts.
+// The pair; `call` may be 0 (unknown). Of a `forward` that is a pair itself its forward line
+// counts.
 SourceId intern_backward(SourceId forward, SourceId call);
 
 struct SourceLines {

@@ -68,7 +68,8 @@ TEST_F(PlanDumpTest, EveryPlanBecomesFilesThatSort) {
   EXPECT_TRUE(names.back().starts_with("p" + std::to_string(::getpid()) + "-000002-"));
 
   const std::string window = read(first + "window.txt");
-  EXPECT_NE(window.find("%0 aten::mul f32[4,8] <- f32[4,8], f32[4,8]"), std::string::npos) << window;
+  EXPECT_NE(window.find("%0 aten::mul f32[4,8] <- f32[4,8], f32[4,8]"), std::string::npos)
+      << window;
   EXPECT_NE(window.find("%1 aten::sum f32[4] <- f32[4,8]"), std::string::npos) << window;
   EXPECT_NE(window.find("host %2"), std::string::npos) << window;
   EXPECT_NE(read(first + "ir.txt").find("mul"), std::string::npos);
@@ -77,7 +78,8 @@ TEST_F(PlanDumpTest, EveryPlanBecomesFilesThatSort) {
     if (!name.ends_with(".nest") || !name.starts_with(first)) continue;
     ++nests;
     const LoopNest nest = parse_loop_nest(read(name));  // what was written is the kernel
-    EXPECT_NE(name.find(kernel_name(kernels_.find(nest).key().hash.low)), std::string::npos) << name;
+    EXPECT_NE(name.find(kernel_name(kernels_.find(nest).key().hash.low)), std::string::npos)
+        << name;
   }
   EXPECT_GE(nests, 1);
 }
