@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "neuron/base/process.h"
 #include "neuron/eager/mode.h"
 #include "neuron/eager/window_log.h"
 #include "neuron/host/kernel_cache.h"
@@ -17,7 +18,10 @@ namespace {
 std::string get_mode() { return name(eager_mode()); }
 
 // Lets everything queued run; errors stay for the next wait.
-void drain() { Runtime::instance().drain(SealReason::kSynchronize); }
+void drain() {
+  check_not_forked();
+  Runtime::instance().drain(SealReason::kSynchronize);
+}
 
 // What was queued before runs in the old mode. Leaving a `with` block raises nothing of its own.
 void set_mode(const std::string& text) {
