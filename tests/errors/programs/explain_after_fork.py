@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# expect: RuntimeError: .*fork
+# expect: RuntimeError: Cannot re-initialize Neuron runtime in forked subprocess
 import os
 import sys
 
