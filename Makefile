@@ -4,7 +4,7 @@
 # make demo       build, then train a small language model; ARGS="--steps 100" passes options
 # make test       build, then the C++ tests (plain and under two sanitizers) and the Python tests
 # make test-full  the same and the slow tests: the wheel in an empty environment, stress
-# make bench      build, then the measurements under bench/
+# make bench      build, then the measurements under bench/; ARGS="--quick" for a rough look
 # make lint       formatting and static checks; make format applies the formatting
 # make clean      removes everything that the commands above made
 #
@@ -48,6 +48,6 @@ format: environment
 	@tools/setup/lint.sh --fix
 
 clean:
-	rm -rf .venv build dist
-	find python tests tools demo -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv build dist python/torch_neuronx/kernels
+	find python tests tools demo bench -name __pycache__ -prune -exec rm -rf {} +
 	find python -name '*.so' -delete

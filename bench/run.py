@@ -1,125 +1,126 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the device against PyTorch's CPU eager mode: ``make bench``.
+"""Measures the device against PyTorch's CPU eager mode and Inductor: ``make bench``.
 
-Each side runs in processes of its own that alternate, since the two thread pools would disturb each
-other in one process and the machine's speed drifts. A row shows the medians of both sides and the
-ratio of the medians; below 1 the device is faster.
-
-    python bench/run.py [--rounds N] [--json FILE] [case ...]
+Ratios compare medians of one run in which every side has a process of its own and the processes
+take turns. Below 1 the device is faster (or smaller). The exit status is 1 if the check of bits
+fails, 2 if a side fails; a missed goal is shown, and is no failure.
 """
 
+from __future__ import annotations
+
 import argparse
+import dataclasses
 import json
-import statistics
-import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
+# The package is imported by its name, here and in the processes of the sides.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-DEVICES = ("cpu", "neuron")
+import psutil  # noqa: E402
+from rich.console import Console  # noqa: E402
 
+from bench import tables  # noqa: E402
+from bench.cases import CASES  # noqa: E402
+from bench.harness import QUICK, Bench, BenchError, Settings  # noqa: E402
 
-def elementwise(device):
-    """One 4x4 `mul`, seen from Python: the cost of a call."""
-    import torch
-
-    x, y = torch.ones(4, 4, device=device), torch.ones(4, 4, device=device)
-
-    def run():
-        for _ in range(1000):
-            torch.mul(x, y)
-
-    return run, 1000
+BUSY_LIMIT = 0.1
+REPORT_WIDTH = 180  # characters, where the output is no terminal
+SUCCESS, UNEQUAL, FAILED, INTERRUPTED = 0, 1, 2, 130
 
 
-def training_step(device):
-    """One training step of the demo's model: forward, backward, AdamW."""
-    import torch
-    import torch.nn.functional as F
-    from char_gpt.model import GPT, GPTConfig
-
-    torch.manual_seed(0)
-    config = GPTConfig(vocabulary=96)
-    model = GPT(config).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    tokens = torch.randint(config.vocabulary, (8, config.sequence + 1)).to(device)
-
-    def run():
-        logits = model(tokens[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        loss.item()
-
-    return run, 1
-
-
-CASES = {"mul 4x4": elementwise, "GPT training step": training_step}
-
-
-def measure(case, device, seconds):
-    """Seconds of one call, for as many calls as fit into the time; prints them as JSON."""
-    import torch
-
-    run, calls = CASES[case](device)
-
-    def timed():
-        start = time.perf_counter()
-        run()
-        if device != "cpu":
-            torch.accelerator.synchronize()
-        return (time.perf_counter() - start) / calls
-
-    for _ in range(5):
-        timed()
-    end = time.perf_counter() + seconds
-    samples = [timed()]
-    while time.perf_counter() < end:
-        samples.append(timed())
-    print(json.dumps(samples))
-
-
-def main():
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}")
-    parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
-    parser.add_argument("--seconds", type=float, default=3.0, help="time of one process")
-    parser.add_argument("--json", type=Path, help="write the medians to this file as well")
-    parser.add_argument("--measure", nargs=2, metavar=("CASE", "DEVICE"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        return measure(*options.measure, options.seconds)
-    unknown = [case for case in options.cases if case not in CASES]
-    if unknown:
-        parser.error(f"unknown case {unknown[0]!r}; choose from {', '.join(CASES)}")
-
-    results = {}
-    print(f"{'case':24}{'cpu':>12}{'neuron':>12}{'ratio':>8}")
-    for case in options.cases or CASES:
-        samples = {device: [] for device in DEVICES}
-        for _ in range(options.rounds):
-            for device in DEVICES:
-                command = [sys.executable, __file__, "--seconds", str(options.seconds)]
-                output = subprocess.run(
-                    [*command, "--measure", case, device], check=True, stdout=subprocess.PIPE
-                ).stdout
-                samples[device] += json.loads(output)
-        cpu, neuron = (statistics.median(samples[device]) for device in DEVICES)
-        results[case] = {"cpu": cpu, "neuron": neuron, "ratio": neuron / cpu}
-        print(f"{case:24}{_time(cpu):>12}{_time(neuron):>12}{neuron / cpu:8.2f}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    parser.add_argument(
+        "--case",
+        action="append",
+        choices=CASES,
+        metavar="NAME",
+        help=f"only this case; may be repeated ({', '.join(CASES)})",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer turns, small models, no Inductor: a rough look"
+    )
+    parser.add_argument(
+        "--inductor",
+        action=argparse.BooleanOptionalAction,
+        help="measure Inductor as well (default: yes, without --quick)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the tables as Markdown for the documentation"
+    )
+    return parser.parse_args(arguments)
 
 
-def _time(seconds):
-    for unit, scale in (("s", 1), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 1:
-            return f"{seconds * scale:.2f} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
+def settings_of(options: argparse.Namespace) -> Settings:
+    settings = QUICK if options.quick else Settings()
+    if options.inductor is not None:
+        settings = dataclasses.replace(settings, inductor=options.inductor)
+    return settings
+
+
+def busy_share() -> float:
+    """Share of the processors' time that others use while no side runs, from 0 to 1."""
+    return psutil.cpu_percent(interval=0.5) / 100
+
+
+def warnings() -> list[str]:
+    busy = busy_share()
+    if busy <= BUSY_LIMIT:
+        return []
+    return [
+        f"Other programs used {busy:.0%} of the processors before this case: "
+        "its figures mean little."
+    ]
+
+
+def run(
+    names: Sequence[str], settings: Settings, use_markdown: bool, json_file: Path | None
+) -> int:
+    """Runs the cases and prints each table as it is done; returns the exit status."""
+    width = None if sys.stdout.isatty() else REPORT_WIDTH
+    output = Console(highlight=False, width=width)
+    errors = Console(stderr=True, highlight=False)
+    with errors.status("starting") as status:
+        bench = Bench(settings)
+        machine = bench.build["machine"]
+        heading = ", ".join(f"{key} {value}" for key, value in machine.items())
+        output.print(heading, "", sep="\n", markup=False, soft_wrap=True)
+        results = {"machine": machine, "settings": dataclasses.asdict(settings), "cases": {}}
+        failed = False
+        for name in names:
+            bench.progress = lambda text, name=name: status.update(f"{name}: {text}")
+            bench.progress("starting")
+            found = warnings()
+            table = CASES[name](bench)
+            table.notes += found
+            failed |= table.failed
+            results["cases"][name] = table.as_dict()
+            if use_markdown:
+                output.print(tables.markdown(table), markup=False, soft_wrap=True)
+            else:
+                tables.print_table(table, output)
+            if json_file:
+                json_file.write_text(json.dumps(results, indent=2) + "\n")
+    return UNEQUAL if failed else SUCCESS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    try:
+        return run(
+            options.case or list(CASES), settings_of(options), options.markdown, options.json
+        )
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,7 +2,7 @@
 //
 // Copies between host and device, between devices and within one, with change of dtype and layout.
 //
-// A copy within `neuron` is a record. A copy from pageable host memory takes a snapshot of small
+// A copy within `neuron` is a record, lowered where the core knows the types. A copy from pageable host memory takes a snapshot of small
 // sources, so that the call returns at once, and waits for the stream for large ones; from pinned
 // memory with non_blocking=True it is a record, and the memory is held back until it has run. A copy to the host waits, except
 // with non_blocking=True into pinned memory.
@@ -18,6 +18,7 @@
 #include "torch/current.h"
 #include "torch/errors.h"
 #include "torch/host_run.h"
+#include "torch/lowered_call.h"
 #include "torch/op_call.h"
 #include "torch/op_tracking.h"
 #include "torch/pinned_memory.h"
@@ -152,7 +153,7 @@ void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
     copy_to_host(dst, src, non_blocking);
   } else if (dst.device() != src.device()) {
     copy_between_devices(dst, src);
-  } else {
+  } else if (!pointwise(LoweredOp::kCopy, dst.scalar_type(), dst, {src})) {
     OpCall call(kCopy);
     call.write(dst);
     call.read(src);

@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "neuron/base/process.h"
+#include "neuron/eager/executor.h"
+#include "neuron/host/kernel_cache.h"
 #include "neuron/host/thread_pool.h"
 #include "neuron/runtime/runtime.h"
 #include "neuron/target/host_target.h"
@@ -53,6 +55,7 @@ void prepare_thread() { thread_local const HostScope scope; }
 void shutdown() {
   py::gil_scoped_release no_gil;
   Runtime::instance().shutdown();
+  KernelCache::shutdown();
   IntraOpPool::shutdown();
 }
 
@@ -62,6 +65,8 @@ void start() {
   set_wait_hooks({&release_gil, &take_gil, &signal_raised});
   IntraOpPool::set_thread_preparation(&prepare_thread);
   HostTarget::set_thread_preparation(&prepare_thread);
+  eager_mode();  // a mode that does not exist is an error of the import
+  install_eager_executor();
   Runtime::start(std::make_unique<HostTarget>(HostTarget::Options::from_config()));
   register_hooks();
 }

@@ -11,7 +11,8 @@
 namespace neuron::glue {
 
 enum class Route : uint8_t {
-  kDevice,         // the backend's own work: copies, fills
+  kLowered,        // recorded in lowered form: a kernel of our own
+  kDevice,         // the backend's own work: copies from and to the host
   kHostKernel,     // registered for neuron, computed by ATen's CPU kernel, queued
   kHostOpQueued,   // not registered: ATen's CPU kernel, queued because its outputs are sized
   kHostOpWaiting,  // not registered: ATen's CPU kernel on the calling thread after a wait

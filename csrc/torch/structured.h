@@ -6,11 +6,11 @@
 // PyTorch, `at::meta::structured_<op>`; it asks the kernel for outputs through virtual functions.
 // Structured<Meta, N> answers them for `neuron`: it allocates (functional), checks (in-place) or
 // checks and resizes (out) with PyTorch's messages. It computes nothing; the generated kernel
-// records an OpCall afterwards.
+// records a LoweredCall afterwards, or an OpCall where the core has no kernel.
 //
 //   Structured<at::meta::structured_mm, 1> op;          // or op(Variant::kOut, out)
 //   op.meta(self, mat2);                                // raises what PyTorch raises
-//   record(op[0], self, mat2);
+//   record(op.common(), op[0], self, mat2);
 //   return std::move(op).take();
 //
 // Outputs are never replaced by proxies of other strides: the CPU kernel that runs later makes its
@@ -31,6 +31,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "torch/lowered_call.h"
 #include "torch/op_call.h"
 
 namespace neuron::glue {
@@ -57,6 +58,15 @@ class Structured final : public Meta {
   Structured& operator=(const Structured&) = delete;
 
   const at::Tensor& operator[](size_t i) const { return *outputs_[i]; }
+
+  // The type that PyTorch's promotion gives to the operands; undefined where there is none.
+  at::ScalarType common() const {
+    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
+      return this->maybe_common_dtype().value_or(at::ScalarType::Undefined);
+    } else {
+      return at::ScalarType::Undefined;
+    }
+  }
 
   // The result of a functional kernel.
   auto take() && {

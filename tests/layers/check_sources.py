@@ -34,7 +34,7 @@ ARROWS = {
     "target": {"base", "ir", "fuse"},
     "host": {"base", "ir", "lower", "loop_nest", "fuse", "store", "target", "trace"},
     "runtime": {"base", "ir", "target", "trace"},
-    "eager": {"base", "ir", "lower", "fuse", "host", "target", "trace", "runtime"},
+    "eager": {"base", "ir", "lower", "loop_nest", "fuse", "host", "target", "trace", "runtime"},
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -2,7 +2,8 @@
 """C++ text of the typed kernels.
 
 Each operator becomes a namespace with one function per variant and `record`, which they share: it
-turns the sized outputs and the arguments into an OpCall.
+turns the sized outputs and the arguments into a record, lowered where the table says how, else (or
+where the core refuses) an OpCall.
 """
 
 from __future__ import annotations
@@ -135,11 +136,15 @@ def _input_bindings(operator: Operator) -> dict[str, str]:
 def _record(operator: Operator) -> str:
     types = _input_bindings(operator)
     outputs = [a.name for a in operator.outputs]
-    parameters = [f"const at::Tensor& {o}" for o in outputs]
+    parameters = ["[[maybe_unused]] at::ScalarType common"]
+    parameters += [f"const at::Tensor& {o}" for o in outputs]
     parameters += [f"{_tidy(t)} {n}" for n, t in types.items()]
     empty = " && ".join(f"{o}.numel() == 0" for o in outputs)
     statements = [] if operator.entry.check is None else operator.entry.check.strip().splitlines()
-    statements += [f"if ({empty}) return;", f'OpCall call("aten::{operator.group.out.func.name}");']
+    statements.append(f"if ({empty}) return;")
+    if operator.entry.lower is not None:
+        statements.append(f"if ({_lower(operator)}) return;")
+    statements.append(f'OpCall call("aten::{operator.group.out.func.name}");')
     statements += [f"call.write({o});" for o in outputs]
     for argument in operator.tensors:
         optional_list = is_tensor_list(argument) and "c10::List" in types[argument.name]
@@ -169,6 +174,15 @@ def _record(operator: Operator) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _lower(operator: Operator) -> str:
+    """The condition that records the operator in lowered form."""
+    text = " ".join(operator.entry.lower.split())
+    if not re.fullmatch(r"[A-Z]\w*", text):
+        return re.sub(r"\bk([A-Z]\w*)\b(?!::)", r"LoweredOp::k\1", text)
+    arguments = ", ".join(a.name for a in operator.inputs)
+    return f"pointwise(LoweredOp::k{text}, common, {operator.outputs[0].name}, {{{arguments}}})"
 
 
 def _body_arguments(operator: Operator, types: dict[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -284,7 +298,8 @@ def _kernel(operator: Operator, f: NativeFunction) -> str:
         places = outputs
         result = outputs[0] if len(outputs) == 1 else f"std::forward_as_tuple({', '.join(outputs)})"
     statements = [*_device_check(f), construct, f"op.meta({meta_arguments});"]
-    statements.append(f"record({', '.join(places + [a.name for a in operator.inputs])});")
+    arguments = ["op.common()", *places, *(a.name for a in operator.inputs)]
+    statements.append(f"record({', '.join(arguments)});")
     statements.append(f"return {result};")
     parameters = [f"{_tidy(b.type)} {b.name}" for b in bindings]
     lines = [

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "csrc" / "torch" / "ops.yaml"
 
 SPLITS = ("none", "pointwise", "rows")
-ENTRY_KEYS = {"split", "when", "whole", "contiguous", "check", "body", "skip"}
+ENTRY_KEYS = {"split", "when", "whole", "contiguous", "check", "lower", "body", "skip"}
 
 
 class TableError(Exception):
@@ -45,6 +45,7 @@ class Entry:
     whole: dict[str, str | None] = field(default_factory=dict)  # operand -> condition
     contiguous: bool = False
     check: str | None = None
+    lower: str | None = None
     body: str | None = None
     skip: str | None = None
 
@@ -107,6 +108,7 @@ def _read_entry(name: str, row: dict) -> Entry:
         whole=whole,
         contiguous=row.get("contiguous", False),
         check=row.get("check"),
+        lower=row.get("lower"),
         body=row.get("body"),
         skip=row.get("skip"),
     )

@@ -32,8 +32,8 @@ namespace neuron {
   X(launch_blocking, bool, "NEURON_LAUNCH_BLOCKING", false,                                         \
     "Every operation runs to its end before its call returns")                                      \
   X(eager_mode, std::string, "TORCH_NEURONX_EAGER_MODE", "adaptive",                                \
-    "Lowered operators: `adaptive` fuses windows of operations, `strict` runs each alone. No "      \
-    "PyTorch operator is recorded in lowered form yet")                                                             \
+    "Lowered operators: `adaptive` fuses windows of operations, `strict` runs each alone; both "    \
+    "give the same bits")                                                                           \
   X(fallback, std::string, "TORCH_NEURONX_FALLBACK", "allow",                                       \
     "What an operator without a kernel does: `allow` runs it on the host, `warn` warns once per "    \
     "operator as well, `error` raises")                                                             \
@@ -51,7 +51,12 @@ namespace neuron {
   X(cache_max_mb, int64_t, "TORCH_NEURONX_CACHE_MAX_SIZE_MB", 1024,                                 \
     "Size limit of the persistent kernel cache in MiB; least recently used entries go first")       \
   X(compile_workers, int64_t, "TORCH_NEURONX_COMPILE_WORKERS", 0,                                   \
-    "Background compile threads; 0: one")                                                           \
+    "Compiles that run side by side in the background; 0: one, 4 while a compiler is emulated")     \
+  X(emulate_compile_ms, std::string, "TORCH_NEURONX_EMULATE_COMPILE_MS", "",                        \
+    "Emulates a target with a slow compiler, `BASE,PER_OP`: a window runs no sooner than BASE + "   \
+    "PER_OP x operations milliseconds after its compile began; empty: off. Values do not change")   \
+  X(emulate_launch_us, double, "TORCH_NEURONX_EMULATE_LAUNCH_US", 0,                                \
+    "Emulates a target whose every launch takes this many microseconds")                            \
   X(dump_dir, std::string, "TORCH_NEURONX_DUMP_DIR", "",                                            \
     "Directory for the operations, IR, loop nests and LLVM IR of every new plan; empty: none")      \
   X(log_level, std::string, "TORCH_NEURONX_LOG_LEVEL", "warning",                                   \
@@ -71,6 +76,13 @@ struct Config {
 struct ConfigEntry {
   std::string variable, type, default_value, value, description;
 };
+
+// BASE,PER_OP of TORCH_NEURONX_EMULATE_COMPILE_MS; zeros for an empty text. Throws
+// kInvalidArgument.
+struct EmulatedCompileTime {
+  double base_ms = 0, per_operation_ms = 0;
+};
+EmulatedCompileTime parse_emulated_compile_time(const std::string& text);
 
 // The process's configuration. Throws kInvalidArgument naming the variable if a value cannot be
 // parsed. Thread-safe.

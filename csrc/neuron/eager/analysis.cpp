@@ -37,19 +37,6 @@ size_t normalise(const Canonical& c, size_t operand, std::array<Dim, kMaxRank>* 
   return kept;
 }
 
-size_t structural_words(OpFamily family) {
-  switch (family) {
-    case OpFamily::kPointwise:
-    case OpFamily::kSoftmax:
-      return 2;
-    case OpFamily::kReduction:
-    case OpFamily::kLayerNorm:
-    case OpFamily::kLayerNormBackward:
-      return 3;
-  }
-  return 0;
-}
-
 constexpr uint64_t kHostMark = uint64_t{1} << 63;
 
 }  // namespace
@@ -63,49 +50,71 @@ const WindowForm& WindowAnalyzer::analyze(const Window& window, size_t begin, si
   last_host_ = -1;
   note_blocks(window, begin, end);
   find_regions();
+  size_t operands = 0;
   for (size_t i = begin; i < end; ++i) {
     const OpRecord& record = window[i];
     const auto index = static_cast<int32_t>(i);
-    if (!is_lowered(record.op)) {
+    if (is_lowered(record.op)) {
+      const int parts = part_count(record);
+      for (int part = 0; part < parts; ++part) add_part(record, index, part, operands);
+    } else {
       NEURON_CHECK(record.op == OpId::kHostCall);
-      add_host(record, index);
-      continue;
+      add_host(record, index, operands);
     }
-    const int parts = part_count(record);
-    for (int part = 0; part < parts; ++part) add_part(record, index, part);
+    operands += record.inputs.size() + record.outputs.size();
   }
   return form_;
 }
 
-int WindowAnalyzer::block_index(Block* block) {
-  const auto [place, inserted] = index_.emplace(block, static_cast<int>(blocks_.size()));
-  if (inserted) blocks_.push_back({block});
-  return place->second;
+int32_t WindowAnalyzer::block_index(Block* block) {
+  if (2 * form_.blocks.size() >= table_.size()) grow_table();
+  const size_t mask = table_.size() - 1;
+  size_t at = (reinterpret_cast<uintptr_t>(block) * 0x9e3779b97f4a7c15u >> 32) & mask;
+  while (table_[at].stamp == stamp_) {
+    if (table_[at].block == block) return table_[at].index;
+    at = (at + 1) & mask;
+  }
+  const auto index = static_cast<int32_t>(form_.blocks.size());
+  table_[at] = {block, stamp_, index};
+  form_.blocks.push_back({block});
+  blocks_.emplace_back();
+  return index;
+}
+
+void WindowAnalyzer::grow_table() {
+  const size_t mask = 2 * table_.size() - 1;
+  std::vector<Slot> old(2 * table_.size());
+  old.swap(table_);
+  for (const Slot& slot : old) {
+    if (slot.stamp != stamp_) continue;
+    size_t at = (reinterpret_cast<uintptr_t>(slot.block) * 0x9e3779b97f4a7c15u >> 32) & mask;
+    while (table_[at].stamp == stamp_) at = (at + 1) & mask;
+    table_[at] = slot;
+  }
 }
 
 void WindowAnalyzer::note_blocks(const Window& window, size_t begin, size_t end) {
-  index_.clear();
+  ++stamp_;
+  form_.blocks.clear();
   blocks_.clear();
+  operand_blocks_.clear();
   for (size_t i = begin; i < end; ++i) {
     const OpRecord& record = window[i];
     const bool host = !is_lowered(record.op);
-    for (const TensorRef& ref : record.inputs) {
-      BlockState& b = blocks_[static_cast<size_t>(block_index(ref.block))];
-      b.first_is_read |= b.references == 0;
+    const auto note = [&](const TensorRef& ref, bool read) {
+      const int32_t index = block_index(ref.block);
+      operand_blocks_.push_back(index);
+      BlockState& b = blocks_[static_cast<size_t>(index)];
+      b.first_is_read |= read && b.references == 0;
       ++b.references;
       b.host |= host;
-    }
-    for (const TensorRef& ref : record.outputs) {
-      BlockState& b = blocks_[static_cast<size_t>(block_index(ref.block))];
-      ++b.references;
-      b.host |= host;
-    }
+    };
+    for (const TensorRef& ref : record.inputs) note(ref, true);
+    for (const TensorRef& ref : record.outputs) note(ref, false);
   }
 }
 
 void WindowAnalyzer::find_regions() {
-  std::vector<int>& order = block_order_;
-  order.clear();
   region_count_ = 0;
   const auto new_region = [&] {
     if (region_count_ == regions_.size()) regions_.emplace_back();
@@ -113,32 +122,48 @@ void WindowAnalyzer::find_regions() {
     regions_[region_count_].distinct.clear();
     return static_cast<int>(region_count_++);
   };
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    BlockState& b = blocks_[i];
+  std::vector<FormBlock>& blocks = form_.blocks;
+  std::vector<int32_t>& order = block_order_;
+  order.resize(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const BlockState& b = blocks_[i];
+    const Block& block = *blocks[i].block;
     // `live` before `references`: a storage gives up its reference after it has marked the block.
-    b.temporary =
-        !b.host && !b.first_is_read && !b.block->live() && b.block->references() == b.references;
-    if (b.temporary) {
-      b.region = new_region();
-    } else {
-      order.push_back(static_cast<int>(i));
-    }
+    blocks[i].temporary =
+        !b.host && !b.first_is_read && !block.live() && block.references() == b.references;
+    order[i] = static_cast<int32_t>(i);
   }
-  const auto address = [&](int i) {
-    return reinterpret_cast<uintptr_t>(blocks_[static_cast<size_t>(i)].block->address());
+  const auto address = [&](int32_t i) {
+    return reinterpret_cast<uintptr_t>(blocks[static_cast<size_t>(i)].block->address());
   };
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return address(a) < address(b); });
-  uintptr_t end = 0;
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return address(a) < address(b); });
+  // Temporaries are regions of their own, wherever they are; other blocks that touch are one.
+  uintptr_t end = 0, end_of_all = 0;
   int region = -1;
-  for (int i : order) {
+  int32_t last = -1;  // the block that reaches furthest
+  for (int32_t i : order) {
+    FormBlock& block = blocks[static_cast<size_t>(i)];
     BlockState& b = blocks_[static_cast<size_t>(i)];
+    const uintptr_t block_end = address(i) + block.block->bytes();
+    if (address(i) < end_of_all && block.block->bytes() > 0) {
+      block.shares_memory = blocks[static_cast<size_t>(last)].shares_memory = true;
+    }
+    if (block_end > end_of_all) {
+      end_of_all = block_end;
+      last = i;
+    }
+    if (block.temporary) {
+      b.region = new_region();
+      continue;
+    }
     if (region < 0 || address(i) >= end) region = new_region();
     b.region = region;
-    end = std::max(end, address(i) + b.block->bytes());
+    end = std::max(end, block_end);
   }
 }
 
-void WindowAnalyzer::add_host(const OpRecord& record, int32_t index) {
+void WindowAnalyzer::add_host(const OpRecord& record, int32_t index, size_t operands) {
   const auto number = static_cast<int32_t>(form_.nodes.size());
   FormNode& node = form_.nodes.emplace_back();
   node.record = &record;
@@ -149,20 +174,20 @@ void WindowAnalyzer::add_host(const OpRecord& record, int32_t index) {
     form_.edges.push_back({last_host_, Edge::kWholeNode, Edge::kWholeNode, Link::kOrder});
   }
   last_host_ = number;
-  for (const auto refs : {record.inputs, record.outputs}) {
-    for (const TensorRef& ref : refs) {
-      const auto low = reinterpret_cast<uintptr_t>(ref.block->address());
-      const Access access{.node = number,
-                          .operand = Edge::kWholeNode,
-                          .write = refs.data() == record.outputs.data(),
-                          .dense = true,
-                          .dtype = DType::kOpaque,
-                          .low = low,
-                          .high = low + ref.block->bytes(),
-                          .identity = -1};
-      const int block = index_.at(ref.block);
-      touch(regions_[static_cast<size_t>(blocks_[static_cast<size_t>(block)].region)], access);
-    }
+  const size_t inputs = record.inputs.size();
+  for (size_t k = 0; k < inputs + record.outputs.size(); ++k) {
+    const auto block = static_cast<size_t>(operand_blocks_[operands + k]);
+    const Block& memory = *form_.blocks[block].block;
+    const auto low = reinterpret_cast<uintptr_t>(memory.address());
+    const Access access{.node = number,
+                        .operand = Edge::kWholeNode,
+                        .write = k >= inputs,
+                        .dense = true,
+                        .dtype = DType::kOpaque,
+                        .low = low,
+                        .high = low + memory.bytes(),
+                        .identity = -1};
+    touch(regions_[static_cast<size_t>(blocks_[block].region)], access);
   }
   node.edge_count = static_cast<int32_t>(form_.edges.size()) - node.first_edge;
   form_.key.push_back(kHostMark | static_cast<uint64_t>(node.edge_count));
@@ -172,7 +197,7 @@ void WindowAnalyzer::add_host(const OpRecord& record, int32_t index) {
   }
 }
 
-void WindowAnalyzer::add_part(const OpRecord& record, int32_t index, int part) {
+void WindowAnalyzer::add_part(const OpRecord& record, int32_t index, int part, size_t operands) {
   const auto number = static_cast<int32_t>(form_.nodes.size());
   FormNode& node = form_.nodes.emplace_back();
   node.record = &record;
@@ -182,12 +207,16 @@ void WindowAnalyzer::add_part(const OpRecord& record, int32_t index, int part) {
   node.first_edge = static_cast<int32_t>(form_.edges.size());
   // Inputs come first among the operands: an in-place operation reads before it writes.
   for (size_t i = 0; i < node.canonical.operand_count; ++i) {
-    const int block = index_.at(node.canonical.operands[i].ref->block);
-    const BlockState& b = blocks_[static_cast<size_t>(block)];
-    Region& region = regions_[static_cast<size_t>(b.region)];
-    node.temporary[i] = b.temporary;
+    const CanonicalOperand& o = node.canonical.operands[i];
+    const size_t position = (o.output ? record.inputs.size() : 0) + o.index;
+    const int32_t block = operand_blocks_[operands + position];
+    Region& region = regions_[static_cast<size_t>(blocks_[static_cast<size_t>(block)].region)];
+    node.block[i] = block;
+    node.temporary[i] = form_.blocks[static_cast<size_t>(block)].temporary;
     Access access = describe(node, number, i);
-    access.identity = identify(region, access);
+    // Nothing is known about computed places: whatever overlaps is ordered.
+    access.identity =
+        node.canonical.operands[i].indexed ? next_identity_++ : identify(region, access);
     node.access[i] = access.identity;
     touch(region, access);
   }
@@ -198,24 +227,29 @@ void WindowAnalyzer::add_part(const OpRecord& record, int32_t index, int part) {
 WindowAnalyzer::Access WindowAnalyzer::describe(const FormNode& node, int32_t number,
                                                 size_t operand) const {
   const CanonicalOperand& o = node.canonical.operands[operand];
-  int64_t last = 0, elements = 1;
-  for (int d = 0; d < node.canonical.rank(); ++d) {
-    const int64_t stride = o.strides[static_cast<size_t>(d)];
-    if (stride == 0) continue;
-    const int64_t size = node.canonical.sizes[static_cast<size_t>(d)];
-    last += (size - 1) * stride;
-    elements *= size;
+  int64_t first = 0, last = 0, elements = 1;
+  const auto extend = [&](int64_t size, int64_t stride) {
+    (stride < 0 ? first : last) += (size - 1) * stride;
+    if (stride != 0) elements *= size;
+  };
+  if (o.indexed) {
+    for (size_t d = 0; d < o.ref->rank; ++d) extend(o.ref->sizes[d], o.ref->strides[d]);
+  } else {
+    for (int d = 0; d < node.canonical.rank(); ++d) {
+      const auto k = static_cast<size_t>(d);
+      extend(node.canonical.sizes[k], o.strides[k]);
+    }
   }
   const auto bytes = static_cast<int64_t>(element_size(o.ref->dtype));
-  const auto low = reinterpret_cast<uintptr_t>(o.ref->block->address()) +
-                   static_cast<uintptr_t>(o.ref->byte_offset);
+  const auto start = reinterpret_cast<uintptr_t>(o.ref->block->address()) +
+                     static_cast<uintptr_t>(o.ref->byte_offset);
   return {.node = number,
           .operand = static_cast<uint8_t>(operand),
           .write = o.output,
-          .dense = elements == last + 1,
+          .dense = !o.indexed && first == 0 && elements == last + 1,
           .dtype = o.ref->dtype,
-          .low = low,
-          .high = low + static_cast<uintptr_t>((last + 1) * bytes),
+          .low = start + static_cast<uintptr_t>(first * bytes),
+          .high = start + static_cast<uintptr_t>((last + 1) * bytes),
           .identity = -1};
 }
 
@@ -287,6 +321,11 @@ void WindowAnalyzer::add_key(const FormNode& node) {
     classes = classes << 20 | k;
   }
   key.push_back(classes);
+  if (c.positions != 0) {
+    uint64_t origins = 0;
+    for (int d = 0; d < c.rank(); ++d) origins = origins << 3 | c.origin[static_cast<size_t>(d)];
+    key.push_back(origins);
+  }
   for (size_t i = 0; i < c.operand_count; ++i) {
     const CanonicalOperand& o = c.operands[i];
     // Per dim: zero, unit or other, and the rank of the stride among the operand's.
@@ -295,8 +334,7 @@ void WindowAnalyzer::add_key(const FormNode& node) {
       const int64_t stride = o.strides[static_cast<size_t>(d)];
       uint64_t larger = 0;
       for (int e = 0; e < c.rank(); ++e) larger += o.strides[static_cast<size_t>(e)] > stride;
-      strides =
-          strides << 5 | larger << 2 | static_cast<uint64_t>(std::clamp<int64_t>(stride, 0, 2));
+      strides = strides << 5 | larger << 2 | (stride < 0 ? 2 : std::min<uint64_t>(stride, 2));
     }
     key.push_back(strides | static_cast<uint64_t>(o.ref->dtype) << 32 |
                   static_cast<uint64_t>(node.temporary[i]) << 40 |

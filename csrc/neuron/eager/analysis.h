@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "neuron/fuse/form.h"
@@ -27,13 +26,18 @@ class WindowAnalyzer {
   const WindowForm& analyze(const Window& window, size_t begin, size_t end);
 
  private:
+  // Of form_.blocks, by index.
   struct BlockState {
-    Block* block;
     uint32_t references = 0;  // by records of the run
     bool host = false;
     bool first_is_read = false;
-    bool temporary = false;
     int region = -1;
+  };
+  // Open addressing; a slot counts only if its stamp is the current run's.
+  struct Slot {
+    const Block* block = nullptr;
+    uint64_t stamp = 0;
+    int32_t index = 0;
   };
   // One access of the run; `write` and `read` as seen from memory.
   struct Access {
@@ -50,11 +54,13 @@ class WindowAnalyzer {
     std::vector<Access> distinct;  // one access per identity
   };
 
-  int block_index(Block* block);
+  int32_t block_index(Block* block);
+  void grow_table();
   void note_blocks(const Window& window, size_t begin, size_t end);
   void find_regions();
-  void add_host(const OpRecord& record, int32_t index);
-  void add_part(const OpRecord& record, int32_t index, int part);
+  // `operands`: the record's first in operand_blocks_.
+  void add_host(const OpRecord& record, int32_t index, size_t operands);
+  void add_part(const OpRecord& record, int32_t index, int part, size_t operands);
   void touch(Region& region, const Access& access);
   Access describe(const FormNode& node, int32_t number, size_t operand) const;
   bool same_elements(const Access& a, const Access& b) const;
@@ -63,9 +69,11 @@ class WindowAnalyzer {
   uint64_t size_class(int64_t size);
 
   WindowForm form_;
-  std::unordered_map<const Block*, int> index_;
+  std::vector<Slot> table_{256};
+  uint64_t stamp_ = 0;
   std::vector<BlockState> blocks_;
-  std::vector<int> block_order_;  // of blocks that are no temporaries, by address
+  std::vector<int32_t> operand_blocks_;  // of all records of the run, inputs first
+  std::vector<int32_t> block_order_;     // by address
   std::vector<Region> regions_;
   size_t region_count_ = 0;
   std::vector<int64_t> sizes_;  // distinct sizes in order of appearance

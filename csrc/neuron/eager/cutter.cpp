@@ -2,6 +2,9 @@
 #include "neuron/eager/cutter.h"
 
 #include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
 
 #include "neuron/lower/attributes.h"
 #include "neuron/lower/op_table.h"
@@ -12,12 +15,24 @@ namespace {
 
 // Longer than the host takes between two operations of a running Python program.
 constexpr auto kStall = std::chrono::microseconds(50);
-constexpr uint64_t kAfterHostCall = 8;  // one host call in so many ends a window
-constexpr uint64_t kAfterOther = 64;
+constexpr size_t kRankContext = 4;  // records that a rank depends on
+constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
+constexpr uint64_t kOldestFactor = [] {
+  uint64_t power = 1;
+  for (size_t i = 1; i < Cutter::kBoundaryContext; ++i) power *= kFactor;
+  return power;
+}();
 
 uint64_t mix(uint64_t h, uint64_t word) {
   h = (h ^ word) * 0xff51afd7ed558ccdu;
   return h ^ (h >> 33);
+}
+
+// Other waits, for memory or a shorter queue, come anywhere.
+bool follows_the_program(const char* reason) {
+  const std::string_view why = reason;
+  return why == name(SealReason::kHostRead) || why == name(SealReason::kSynchronize) ||
+         why == "StreamOp";
 }
 
 }  // namespace
@@ -26,7 +41,10 @@ uint64_t fingerprint(const OpRecord& record) {
   uint64_t h =
       mix(static_cast<uint64_t>(record.op) + 1, record.inputs.size() << 8 | record.outputs.size());
   if (!is_lowered(record.op)) {
-    return record.host != nullptr ? mix(h, reinterpret_cast<uintptr_t>(record.host->name())) : h;
+    // The text, not its address: cuts are the same in every process.
+    return record.host != nullptr
+               ? mix(h, std::hash<std::string_view>{}(std::string_view(record.host->name())))
+               : h;
   }
   if (attribute_count(record.attributes) > 1) {
     h = mix(mix(h, attribute_word(record.attributes, 0)), attribute_word(record.attributes, 1));
@@ -37,65 +55,125 @@ uint64_t fingerprint(const OpRecord& record) {
   return h;
 }
 
-void Cutter::scan(const Window& window, size_t begin, size_t end) {
-  const size_t known = ahead_.size();
-  for (size_t i = begin + known; i < end; ++i) {
-    const uint64_t f = fingerprint(window[i]);
-    const uint64_t h = mix(mix(mix(f, recent_[0]), recent_[1]), recent_[2]);
-    recent_ = {f, recent_[0], recent_[1]};
-    const uint64_t one_in = is_lowered(window[i].op) ? kAfterOther : kAfterHostCall;
-    ahead_.push_back({f, h % one_in == 0, !is_lowered(window[i].op)});
+void Cutter::read(const OpRecord& record) {
+  Record r;
+  r.fingerprint = fingerprint(record);
+  r.host = !is_lowered(record.op);
+  // A polynomial of the last fingerprints, which drops the oldest and takes in the newest.
+  uint64_t& oldest = recent_[scanned_ % recent_.size()];
+  context_ = (context_ - oldest * kOldestFactor) * kFactor + r.fingerprint;
+  oldest = r.fingerprint;
+  ++scanned_;
+  r.context = mix(context_, 1);
+  // A rank depends on nothing before a boundary: there, a program begins anew.
+  const size_t rank_context = std::min(kRankContext, ++since_boundary_);
+  uint64_t h = 0;
+  for (size_t back = 1; back <= rank_context; ++back) {
+    h = mix(h, recent_[(scanned_ - back) % recent_.size()]);
   }
-  if (ahead_.size() != known) grown_at_ = Clock::now();
+  r.rank = boundaries_[r.context % boundaries_.size()] == r.context ? 0 : h >> 2 | 1;
+  if (r.rank == 0) since_boundary_ = 0;
+  if (r.rank != 0 && !r.host) r.rank |= uint64_t{1} << 63;
+  records_.push_back(r);
 }
 
-size_t Cutter::next(const Window& window, size_t begin, size_t end, bool must_run) {
-  static Counter& host_ops = counter("Window.HostOp");
+bool Cutter::lowest(size_t position) const {
+  const auto p = static_cast<ptrdiff_t>(position), reach = static_cast<ptrdiff_t>(kReach);
+  const ptrdiff_t first = std::max({p - reach, -static_cast<ptrdiff_t>(history_), last_boundary_});
+  const ptrdiff_t last = std::min(p + reach, static_cast<ptrdiff_t>(ahead()) - 1);
+  const uint64_t rank = at(p).rank;
+  for (ptrdiff_t i = first; i <= last; ++i) {
+    if (at(i).rank < rank || (rank == 0 && i > p && at(i).rank == 0)) return false;
+  }
+  return true;
+}
+
+void Cutter::decide() {
+  const auto known = static_cast<ptrdiff_t>(ahead());
+  while (decided_ < known) {
+    const ptrdiff_t length = decided_ + 1 - last_cut_;
+    const bool sure = decided_ + static_cast<ptrdiff_t>(kReach) < known;
+    if (!sure && length < static_cast<ptrdiff_t>(kMaxRecords)) break;
+    ++decided_;
+    const bool cut = sure && length >= static_cast<ptrdiff_t>(kReach) &&
+                     lowest(static_cast<size_t>(decided_ - 1));
+    const bool full = length >= static_cast<ptrdiff_t>(kMaxRecords);
+    if (!cut && !full) continue;
+    last_cut_ = decided_;
+    const bool boundary = cut && at(decided_ - 1).rank == 0;
+    if (boundary) last_boundary_ = decided_;
+    // Behind records that have run already nothing is left to cut.
+    if (decided_ > 0) {
+      cuts_.push_back({static_cast<size_t>(decided_), boundary, cut ? kCut : kSize});
+    }
+  }
+}
+
+// Windows must end behind what was read so far.
+void Cutter::end_here(const char* reason) {
+  Record& last = records_.back();
+  if (follows_the_program(reason)) {
+    uint64_t& slot = ends_[last.context % ends_.size()];
+    if (slot == last.context) boundaries_[last.context % boundaries_.size()] = last.context;
+    slot = last.context;
+  }
+  last.rank = 0;
+  decided_ = last_cut_ = last_boundary_ = static_cast<ptrdiff_t>(ahead());
+  since_boundary_ = 0;
+  cuts_.push_back({ahead(), true, reason});
+}
+
+void Cutter::scan(const Window& window, size_t begin, size_t end, const char* must_run) {
+  const size_t known = ahead();
+  for (size_t i = begin + known; i < end; ++i) read(window[i]);
+  if (ahead() != known) grown_at_ = Clock::now();
+  decide();
+  const bool whole = ahead() == 0 || (!cuts_.empty() && cuts_.back().end == ahead());
+  if (must_run != nullptr && !whole) end_here(must_run);
+}
+
+bool Cutter::host_stalled() const { return Clock::now() - grown_at_ >= kStall; }
+
+size_t Cutter::next(const Window& window, size_t begin, size_t end, const char* must_run) {
   static Counter& cuts = counter("Window.Cut");
   static Counter& full = counter("Window.Size");
-  static Counter& drained = counter("Window.Drained");
-  static Counter& stalled = counter("Window.HostStalled");
-  scan(window, begin, end);
-  const auto cut_behind = [&](size_t n) {
-    return ahead_[n - 1].cut && since_cut_ + n >= kMinRecords;
-  };
-  if (ahead_.front().host) {
-    ends_at_cut_ = cut_behind(1);
-    host_ops.add();
+  static Counter& host = counter("Window.HostOp");
+  scan(window, begin, end, must_run);
+  if (at(0).host) {
+    host.add();
     reason_ = kHostOp;
     return 1;
   }
-  ends_at_cut_ = true;
-  const size_t available = std::min(ahead_.size(), kMaxRecords);
-  for (size_t n = 1; n <= available; ++n) {
-    if (!cut_behind(n)) continue;
+  if (cuts_.empty()) {
+    if (!host_stalled()) return 0;
+    end_here(kHostStalled);
+  }
+  reason_ = cuts_.front().reason;
+  if (reason_ == kCut) {
     cuts.add();
-    reason_ = kCut;
-    return n;
-  }
-  if (available == kMaxRecords) {
+  } else if (reason_ == kSize) {
     full.add();
-    reason_ = kSize;
-    return kMaxRecords;
+  } else {
+    counter(std::string("Window.") + reason_).add();
   }
-  if (must_run) {
-    drained.add();
-    reason_ = kDrained;
-    return available;
-  }
-  ends_at_cut_ = false;
-  if (Clock::now() - grown_at_ < kStall) return 0;
-  stalled.add();
-  reason_ = kHostStalled;
-  return available;
+  return cuts_.front().end;
 }
 
 bool Cutter::take(const Window& window, size_t begin, size_t count) {
-  scan(window, begin, begin + count);
+  scan(window, begin, begin + count, nullptr);
   uint64_t h = count;
-  for (size_t i = 0; i < count; ++i) h = mix(h, ahead_[i].fingerprint);
-  ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(count));
-  since_cut_ = ends_at_cut_ ? 0 : since_cut_ + count;
+  for (size_t i = 0; i < count; ++i) h = mix(h, at(static_cast<ptrdiff_t>(i)).fingerprint);
+  while (!cuts_.empty() && cuts_.front().end <= count) cuts_.pop_front();
+  for (Cut& c : cuts_) c.end -= count;
+  history_ += count;
+  decided_ -= static_cast<ptrdiff_t>(count);
+  last_cut_ -= static_cast<ptrdiff_t>(count);
+  last_boundary_ -= static_cast<ptrdiff_t>(count);
+  while (history_ > kReach &&
+         static_cast<ptrdiff_t>(kReach) - static_cast<ptrdiff_t>(history_) < decided_) {
+    records_.pop_front();
+    --history_;
+  }
   uint64_t& slot = seen_[h % seen_.size()];
   const bool seen = slot == h;
   slot = h;

@@ -2,6 +2,9 @@
 #include "neuron/eager/executor.h"
 
 #include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
 
 #include "neuron/eager/plan_dump.h"
 #include "neuron/host/kernel_launch.h"
@@ -13,6 +16,14 @@
 
 namespace neuron {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Compiles at idle priority get nothing while the machine is busy; a plan that waits longer than
+// this has lost more than they would take.
+constexpr auto kPatience = std::chrono::milliseconds(20);
+
+constexpr auto kNap = std::chrono::milliseconds(10);  // between looks at a compile under way
 
 bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
   for (size_t i = 0; i < plan.inputs; ++i) {
@@ -27,7 +38,9 @@ bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
 
 void install_eager_executor() {
   Stream::set_executor([](const Stream& stream) -> std::unique_ptr<RecordExecutor> {
-    return std::make_unique<EagerExecutor>(KernelCache::instance(), &stream);
+    auto executor = std::make_unique<EagerExecutor>(KernelCache::instance(), &stream);
+    if (EmulatedTarget* target = EmulatedTarget::configured()) executor->emulate(*target);
+    return executor;
   });
 }
 
@@ -36,18 +49,40 @@ EagerExecutor::EagerExecutor(KernelCache& kernels, const Stream* stream)
       log_(WindowLog::instance(), stream != nullptr ? stream->device().index() : 0,
            stream != nullptr ? stream->id() : 0) {}
 
+void EagerExecutor::emulate(EmulatedTarget& target) {
+  target_ = &target;
+  slow_ = std::make_unique<SlowTargetPolicy>(target, cutter_);
+}
+
+size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t end,
+                                    const char* must_run) {
+  static Counter& waits = counter("Emulated.CompileWait");
+  const auto now = Clock::now();
+  const bool strict = eager_mode() == EagerMode::kStrict;
+  const size_t count = slow_->next(window, begin, end, must_run, strict, now);
+  if (count > 0) {
+    ended_ = slow_->reason();
+    counter(std::string("Window.") + ended_).add();
+  } else if (must_run != nullptr) {
+    // The caller asks again, after it has looked for signals.
+    waits.add();
+    std::this_thread::sleep_until(std::min(target_->next_ready(now), now + kNap));
+  }
+  return count;
+}
+
 size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
                            const char* must_run) noexcept {
   static Counter& strict = counter("Window.Strict");
   if (left_ > 0) return left_;
+  if (target_ != nullptr) return next_emulated(window, begin, end, must_run);
   if (eager_mode() == EagerMode::kStrict) {
     strict.add();
     ended_ = "Strict";
     return 1;
   }
-  const size_t count = cutter_.next(window, begin, end, must_run != nullptr);
+  const size_t count = cutter_.next(window, begin, end, must_run);
   ended_ = cutter_.reason();
-  if (ended_ == Cutter::kDrained && must_run != nullptr) ended_ = must_run;
   return count;
 }
 
@@ -55,6 +90,10 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
   const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
   if (left_ == 0) {
     left_ = end - begin;
+    if (target_ != nullptr) {
+      slow_->take(left_, Clock::now());
+      target_->launch();
+    }
     const bool seen = cutter_.take(window, begin, left_);
     const bool strict = eager_mode() == EagerMode::kStrict;
     fuse_ = seen && !strict;
@@ -111,6 +150,7 @@ void EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, boo
 
 void EagerExecutor::request_kernels(CachedPlan* plan) {
   plan->requested = true;
+  plan->requested_at = Clock::now();
   for (Step& step : plan->plan.steps) {
     if (step.host_node >= 0 || step.singles.empty()) continue;
     Kernel& k = kernel(step.fused);
@@ -118,16 +158,22 @@ void EagerExecutor::request_kernels(CachedPlan* plan) {
   }
 }
 
+void EagerExecutor::hurry(CachedPlan* plan) {
+  if (plan->hurried || Clock::now() - plan->requested_at < kPatience) return;
+  plan->hurried = true;
+  kernels_.hurry();
+}
+
 Kernel& EagerExecutor::kernel(KernelPlan& plan) {
   if (plan.kernel == nullptr) plan.kernel = &kernels_.find(plan.nest);
   return *plan.kernel;
 }
 
-void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, size_t number,
+void EagerExecutor::run_step(const WindowForm& form, CachedPlan& plan, size_t number,
                              Failed failed) {
   static Counter& fused = counter("Launch.Fused");
   static Counter& waiting = counter("Launch.FusedNotCompiled");
-  Step& step = const_cast<Step&>(plan.plan.steps[number]);
+  Step& step = plan.plan.steps[number];
   if (step.host_node >= 0) {
     const FormNode& node = form.nodes[static_cast<size_t>(step.host_node)];
     const OpRecord& record = *node.record;
@@ -143,6 +189,7 @@ void EagerExecutor::run_step(const WindowForm& form, const CachedPlan& plan, siz
   const KernelObject* object = kernel(step.fused).object();
   if (object == nullptr) {
     waiting.add();
+    hurry(&plan);
     const bool never = kernels_.state(kernel(step.fused)) == Kernel::State::kFailed;
     return run_singles(form, step, never ? WhySingle::kCompileFailed : WhySingle::kNotCompiled,
                        failed);

@@ -22,8 +22,10 @@
 
 #include "neuron/eager/analysis.h"
 #include "neuron/eager/cutter.h"
+#include "neuron/eager/emulated_target.h"
 #include "neuron/eager/mode.h"
 #include "neuron/eager/plan_cache.h"
+#include "neuron/eager/slow_target_policy.h"
 #include "neuron/eager/temporaries.h"
 #include "neuron/eager/window_log.h"
 #include "neuron/host/kernel_cache.h"
@@ -41,25 +43,33 @@ class EagerExecutor final : public RecordExecutor {
   // `stream`: whose records it runs, for the log; may be null.
   explicit EagerExecutor(KernelCache& kernels, const Stream* stream = nullptr);
 
+  // Waits for and launches what `target` would have; before the first record. The target must
+  // outlive the executor.
+  void emulate(EmulatedTarget& target);
+
   size_t next(const Window& window, size_t begin, size_t end,
               const char* must_run) noexcept override;
   size_t run(const Window& window, size_t begin, size_t end, Failed failed) noexcept override;
 
  private:
+  size_t next_emulated(const Window& window, size_t begin, size_t end, const char* must_run);
   void run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
-  void run_step(const WindowForm& form, const CachedPlan& plan, size_t step, Failed failed);
+  void run_step(const WindowForm& form, CachedPlan& plan, size_t step, Failed failed);
   void run_singles(const WindowForm& form, Step& step, WhySingle why, Failed failed);
   void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
                    const KernelObject& object);
   Kernel& kernel(KernelPlan& plan);
   void request_kernels(CachedPlan* plan);
+  void hurry(CachedPlan* plan);
 
   KernelCache& kernels_;
   Cutter cutter_;
-  size_t left_ = 0;    // records of the current window that have not run
-  bool fuse_ = false;  // the rest of the current window becomes one plan
-  const char* ended_ = "";  // why the current window has no more records
-  WhySingle alone_ = WhySingle::kAlone;  // why operations run outside of a plan of the window
+  EmulatedTarget* target_ = nullptr;        // null: the host's own, and compiles are quick
+  std::unique_ptr<SlowTargetPolicy> slow_;  // with target_
+  size_t left_ = 0;                         // records of the current window that have not run
+  bool fuse_ = false;                       // the rest of the current window becomes one plan
+  const char* ended_ = "";                  // why the current window has no more records
+  WhySingle alone_ = WhySingle::kAlone;     // why operations run outside of a plan of the window
   WindowLogWriter log_;
   WindowAnalyzer analyzer_;
   PlanCache plans_;

@@ -5,6 +5,7 @@
 // thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -20,7 +21,9 @@ struct CachedPlan {
   bool fuse = true;
   Plan plan;
   int64_t uses = 0;
-  bool requested = false;                   // its kernels were asked for
+  bool requested = false;  // its kernels were asked for
+  bool hurried = false;    // and asked for again, with normal priority
+  std::chrono::steady_clock::time_point requested_at{};
   std::vector<std::vector<int64_t>> sizes;  // per step: of the fused kernel's axes, for this window
 };
 

@@ -13,92 +13,58 @@ namespace {
 
 constexpr std::align_val_t kAlign{256};
 
-struct Interval {
-  const std::byte* low;
-  const std::byte* high;
-  const Block* block;
-  bool temporary;
-};
-
 }  // namespace
 
 void TemporaryMemory::Free::operator()(std::byte* p) const { ::operator delete(p, kAlign); }
 
 void TemporaryMemory::start(const WindowForm& form, const Plan& plan) {
-  form_ = &form;
   finish();  // an earlier window may have ended early
+  form_ = &form;
   plan_ = &plan;
   searched_ = false;
 }
 
 std::byte* TemporaryMemory::address(const FormNode& node, size_t operand) {
   const TensorRef& ref = *node.canonical.operands[operand].ref;
+  const auto block = static_cast<size_t>(node.block[operand]);
   std::byte* base = ref.block->address();
-  if (node.temporary[operand]) {
-    if (!searched_) find_conflicts();
-    const auto found = moved_.find(ref.block);
-    if (found != moved_.end()) {
-      Moved& m = found->second;
-      if (m.memory == nullptr) m.memory = take(m.bytes);
-      base = m.memory.get();
-    }
+  if (node.temporary[operand] && form_->blocks[block].shares_memory) {
+    if (!searched_) find_moved();
+    Moved& m = moved_[static_cast<size_t>(moved_of_block_[block])];
+    if (m.memory == nullptr) m.memory = take(m.bytes);
+    base = m.memory.get();
   }
   return base + ref.byte_offset;
 }
 
-void TemporaryMemory::find_conflicts() {
+void TemporaryMemory::find_moved() {
   searched_ = true;
-  std::unordered_map<const Block*, bool> blocks;
-  for (const FormNode& node : form_->nodes) {
-    if (node.host) {
-      for (const auto refs : {node.record->inputs, node.record->outputs}) {
-        for (const TensorRef& ref : refs) blocks.emplace(ref.block, false);
-      }
-      continue;
-    }
-    for (size_t i = 0; i < node.canonical.operand_count; ++i) {
-      blocks.emplace(node.canonical.operands[i].ref->block, node.temporary[i]);
-    }
+  moved_of_block_.assign(form_->blocks.size(), -1);
+  for (size_t i = 0; i < form_->blocks.size(); ++i) {
+    const FormBlock& b = form_->blocks[i];
+    if (!b.temporary || !b.shares_memory) continue;
+    moved_of_block_[i] = static_cast<int32_t>(moved_.size());
+    moved_.push_back({.bytes = b.block->bytes(), .memory = {}});
   }
-  std::vector<Interval> intervals;
-  for (const auto& [block, temporary] : blocks) {
-    if (block->bytes() == 0) continue;
-    intervals.push_back({block->address(), block->address() + block->bytes(), block, temporary});
-  }
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.low < b.low; });
-  // Runs of intervals that touch the same memory, directly or through others.
-  for (size_t first = 0; first < intervals.size();) {
-    const std::byte* high = intervals[first].high;
-    size_t next = first + 1;
-    while (next < intervals.size() && intervals[next].low < high) {
-      high = std::max(high, intervals[next++].high);
-    }
-    for (size_t i = first; next - first > 1 && i < next; ++i) {
-      if (intervals[i].temporary) moved_[intervals[i].block].bytes = intervals[i].block->bytes();
-    }
-    first = next;
-  }
-  if (moved_.empty()) return;
   for (size_t s = 0; s < plan_->steps.size(); ++s) {
     for (int n : plan_->steps[s].nodes) {
-      const Canonical& c = form_->nodes[static_cast<size_t>(n)].canonical;
-      for (const CanonicalOperand& o : c.used()) {
-        const auto found = moved_.find(o.ref->block);
-        if (found != moved_.end()) found->second.last_step = s;
+      const FormNode& node = form_->nodes[static_cast<size_t>(n)];
+      for (size_t i = 0; i < node.canonical.operand_count; ++i) {
+        const int32_t m = moved_of_block_[static_cast<size_t>(node.block[i])];
+        if (m >= 0) moved_[static_cast<size_t>(m)].last_step = s;
       }
     }
   }
 }
 
 void TemporaryMemory::release_after(size_t step) {
-  for (auto& [block, m] : moved_) {
+  for (Moved& m : moved_) {
     if (m.memory != nullptr && m.last_step == step) give(m.bytes, std::move(m.memory));
   }
 }
 
 void TemporaryMemory::finish() {
-  for (auto& [block, m] : moved_) {
+  for (Moved& m : moved_) {
     if (m.memory != nullptr) give(m.bytes, std::move(m.memory));
   }
   moved_.clear();

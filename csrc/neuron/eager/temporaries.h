@@ -7,9 +7,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "neuron/fuse/plan.h"
@@ -32,12 +32,12 @@ class TemporaryMemory {
   };
   using Memory = std::unique_ptr<std::byte, Free>;
   struct Moved {
-    size_t bytes = 0;
+    size_t bytes;
     size_t last_step = 0;
     Memory memory;  // from the first use to the last step
   };
 
-  void find_conflicts();
+  void find_moved();
   Memory take(size_t bytes);
   void give(size_t bytes, Memory memory);
 
@@ -45,8 +45,9 @@ class TemporaryMemory {
 
   const WindowForm* form_ = nullptr;
   const Plan* plan_ = nullptr;
-  bool searched_ = false;  // find_conflicts has run for this window
-  std::unordered_map<const Block*, Moved> moved_;
+  bool searched_ = false;  // find_moved has run for this window
+  std::vector<Moved> moved_;
+  std::vector<int32_t> moved_of_block_;  // per block of the form, -1: stays; unless moved_ is empty
   std::multimap<size_t, Memory> cached_;
   size_t cached_bytes_ = 0;
 };

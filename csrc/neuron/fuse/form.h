@@ -39,17 +39,26 @@ struct FormNode {
   uint8_t part = 0;
   bool host = false;
   Canonical canonical;  // of lowered parts
-  // Per canonical operand: the first operand of the window that accesses the same elements in the
-  // same way, numbered in order of appearance; and whether the block is a temporary: dead, written
-  // before it is read, and seen by lowered records of this window alone.
+  // Per canonical operand: its block, as an index of WindowForm::blocks; the first operand of the
+  // window that accesses the same elements in the same way, numbered in order of appearance; and
+  // whether the block is a temporary: dead, written before it is read, and seen by lowered records
+  // of this window alone.
+  std::array<int32_t, kMaxOperands> block{};
   std::array<int32_t, kMaxOperands> access{};
   std::array<bool, kMaxOperands> temporary{};
   int32_t first_edge = 0;
   int32_t edge_count = 0;
 };
 
+struct FormBlock {
+  Block* block = nullptr;
+  bool temporary = false;
+  bool shares_memory = false;  // with another block of the window
+};
+
 struct WindowForm {
   std::vector<FormNode> nodes;
+  std::vector<FormBlock> blocks;
   std::vector<Edge> edges;
   std::vector<uint64_t> key;
 };

@@ -45,6 +45,13 @@ bool divides_integers(const FormNode& node) {
   }
 }
 
+// Positions of an access are checked: a wrong one is an error of the operation.
+bool checks_indices(const Graph& graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& v) {
+    return v.op == IrOp::kWrapIndex || v.op == IrOp::kCheckIndex;
+  });
+}
+
 bool full_walk(const KernelDims& dims, size_t leaves) {
   return leaves == dims.parallel.size() + dims.rows.size();
 }
@@ -172,7 +179,7 @@ NodeFacts node_facts(const FormNode& node) {
   f.lowered = lower(*node.record, node.part, node.canonical);
   f.passes = pass_count(f.lowered.graph);
   f.depth = reduction_depth(f.lowered.graph);
-  f.may_raise = divides_integers(node);
+  f.may_raise = divides_integers(node) || checks_indices(f.lowered.graph);
   return f;
 }
 

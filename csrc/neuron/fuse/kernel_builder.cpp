@@ -106,8 +106,8 @@ class KernelBuilder {
     for (int e = n.first_edge; e < n.first_edge + n.edge_count; ++e) {
       const Edge& edge = form_.edges[static_cast<size_t>(e)];
       if (edge.link != Link::kForward || edge.to_operand != operand) continue;
-      const auto value = values_.find({edge.from, edge.from_operand});
-      if (value != values_.end()) return value->second;
+      const auto result = results_.find({edge.from, edge.from_operand});
+      if (result != results_.end()) return result->second.value;
     }
     const OperandPlan o = operand_plan(m, operand);
     const std::pair key(n.access[operand], strides(o));
@@ -122,11 +122,11 @@ class KernelBuilder {
   void add_member(const Member& m, GraphBuilder* b) {
     const FormNode& n = node(m.node);
     const NodeFacts& f = facts_[static_cast<size_t>(m.node)];
-    std::vector<int> axis_map;
+    std::vector<std::vector<int>> axis_map;
     for (int d = 0; d < n.canonical.rank(); ++d) {
-      std::vector<int> leaves;
-      group_.axes.leaves(m.first_axis + d, &leaves);
-      axis_map.push_back(leaves.size() == 1 ? position(leaves[0]) : -1);
+      std::vector<int>& dims = axis_map.emplace_back();
+      group_.axes.leaves(m.first_axis + d, &dims);
+      for (int& leaf : dims) leaf = position(leaf);
     }
     std::vector<ValueId> inputs;
     std::vector<size_t> outputs;
@@ -142,9 +142,9 @@ class KernelBuilder {
       scalars.push_back(b->add_scalar(s.dtype));
       plan_.scalars.push_back({m.node, s});
     }
-    const std::vector<ValueId> results = b->append(f.lowered.graph, axis_map, inputs, scalars);
+    const std::vector<GraphOutput> results = b->append(f.lowered.graph, axis_map, inputs, scalars);
     for (size_t o = 0; o < outputs.size(); ++o) {
-      values_[{m.node, static_cast<uint8_t>(outputs[o])}] = results[o];
+      results_[{m.node, static_cast<uint8_t>(outputs[o])}] = results[o];
     }
   }
 
@@ -176,7 +176,9 @@ class KernelBuilder {
     for (size_t i = 0; i < c.operand_count; ++i) {
       if (!c.operands[i].output || !must_store(m, i)) continue;
       const OperandPlan o = operand_plan(m, i);
-      b->output(values_.at({m.node, static_cast<uint8_t>(i)}), axes_of(o));
+      GraphOutput output = results_.at({m.node, static_cast<uint8_t>(i)});
+      output.axes = axes_of(o);
+      b->output(output);
       outputs->push_back(o);
     }
   }
@@ -185,13 +187,17 @@ class KernelBuilder {
   void drop_unused_inputs(const GraphBuilder& b) {
     const Graph& g = b.graph();
     std::vector<bool> needed(g.values.size(), false);
-    for (const GraphOutput& o : g.outputs) needed[static_cast<size_t>(o.value)] = true;
+    for (const GraphOutput& o : g.outputs) {
+      for (ValueId id : {o.value, o.offset, o.mask}) {
+        if (id != kNoValue) needed[static_cast<size_t>(id)] = true;
+      }
+    }
     used_.assign(g.inputs.size(), false);
     used_scalars_.assign(g.scalars.size(), false);
     for (size_t i = g.values.size(); i-- > 0;) {
       if (!needed[i]) continue;
       const Value& v = g.values[i];
-      if (v.op == IrOp::kInput) used_[static_cast<size_t>(v.attr)] = true;
+      if (v.op == IrOp::kInput || v.op == IrOp::kGather) used_[static_cast<size_t>(v.attr)] = true;
       if (v.op == IrOp::kScalar) used_scalars_[static_cast<size_t>(v.attr)] = true;
       for (ValueId a : v.args) {
         if (a != kNoValue) needed[static_cast<size_t>(a)] = true;
@@ -213,7 +219,9 @@ class KernelBuilder {
     };
     const std::vector<int> inputs = renumber(used_), scalars = renumber(used_scalars_);
     for (Value& v : g.values) {
-      if (v.op == IrOp::kInput) v.attr = inputs[static_cast<size_t>(v.attr)];
+      if (v.op == IrOp::kInput || v.op == IrOp::kGather) {
+        v.attr = inputs[static_cast<size_t>(v.attr)];
+      }
       if (v.op == IrOp::kScalar) v.attr = scalars[static_cast<size_t>(v.attr)];
     }
     size_t i = 0;
@@ -230,7 +238,7 @@ class KernelBuilder {
   const bool store_all_;
   int parallel_ = 0, rows_ = 0;
   KernelPlan plan_;
-  std::map<std::pair<int, uint8_t>, ValueId> values_;  // by node and output operand
+  std::map<std::pair<int, uint8_t>, GraphOutput> results_;  // by node and output operand
   std::map<std::pair<int32_t, std::array<int64_t, kMaxAxes>>, int> loads_;
   std::vector<bool> used_, used_scalars_;
 };

@@ -29,6 +29,22 @@ NodeId constant(NestBuilder& b, const Value& v) {
   return b.constant_int(v.dtype, static_cast<int64_t>(v.bits));
 }
 
+NestOp store_op(Combine combine) {
+  switch (combine) {
+    case Combine::kStore:
+      return NestOp::kStore;
+    case Combine::kAdd:
+      return NestOp::kStoreAdd;
+    case Combine::kMul:
+      return NestOp::kStoreMul;
+    case Combine::kMax:
+      return NestOp::kStoreMax;
+    case Combine::kMin:
+      return NestOp::kStoreMin;
+  }
+  throw_internal(__FILE__, __LINE__, "unknown way to combine");
+}
+
 // Per value: reductions that must have finished before it can be computed.
 std::vector<int> depths(const Graph& graph) {
   std::vector<int> depth(graph.values.size(), 0);
@@ -45,13 +61,15 @@ std::vector<int> depths(const Graph& graph) {
 Schedule choose(const Graph& graph, Walk walk) {
   if (graph.row_axes == 0) return Schedule::kPointwise;
   const bool one_pass = pass_count(graph) <= 1;
-  bool scans = false;
-  for (const Value& v : graph.values) scans |= op_class(v.op) == IrOpClass::kScan;
+  // Rows that must be visited in order.
+  bool ordered = false;
+  for (const Value& v : graph.values) ordered |= op_class(v.op) == IrOpClass::kScan;
+  for (const GraphOutput& o : graph.outputs) ordered |= o.scattered();
   if (walk == Walk::kColumn) {
-    return one_pass && !scans ? Schedule::kColumn : Schedule::kSequential;
+    return one_pass && !ordered ? Schedule::kColumn : Schedule::kSequential;
   }
   // A full reduction has one row only: its chunks are the parallel work.
-  return graph.parallel_axes == 0 && one_pass && !scans ? Schedule::kSplit : Schedule::kRow;
+  return graph.parallel_axes == 0 && one_pass && !ordered ? Schedule::kSplit : Schedule::kRow;
 }
 
 }  // namespace
@@ -102,7 +120,10 @@ LoopNest schedule(const Graph& graph, Walk walk, const std::vector<AxisStrides>&
 
   std::vector<NodeId> nodes;
   nodes.reserve(graph.values.size());
-  const auto arg = [&](const Value& v, size_t k) { return nodes[static_cast<size_t>(v.args[k])]; };
+  const auto node = [&](ValueId id) {
+    return id == kNoValue ? kNoNode : nodes[static_cast<size_t>(id)];
+  };
+  const auto arg = [&](const Value& v, size_t k) { return node(v.args[k]); };
   for (const Value& v : graph.values) {
     NodeId n = kNoNode;
     switch (op_class(v.op)) {
@@ -127,8 +148,9 @@ LoopNest schedule(const Graph& graph, Walk walk, const std::vector<AxisStrides>&
         n = b.binary(nest_op(v.op), arg(v, 0), arg(v, 1));
         break;
       case IrOpClass::kTernary:
-        n = v.op == IrOp::kSelect ? b.select(arg(v, 0), arg(v, 1), arg(v, 2))
-                                  : b.fma(arg(v, 0), arg(v, 1), arg(v, 2));
+        if (v.op == IrOp::kSelect) n = b.select(arg(v, 0), arg(v, 1), arg(v, 2));
+        if (v.op == IrOp::kFma) n = b.fma(arg(v, 0), arg(v, 1), arg(v, 2));
+        if (v.op == IrOp::kPhilox) n = b.philox(arg(v, 0), arg(v, 1), arg(v, 2), v.attr);
         break;
       case IrOpClass::kReduce:
         n = b.reduce(nest_op(v.op), arg(v, 0));
@@ -136,12 +158,17 @@ LoopNest schedule(const Graph& graph, Walk walk, const std::vector<AxisStrides>&
       case IrOpClass::kScan:
         n = b.scan(nest_op(v.op), arg(v, 0));
         break;
+      case IrOpClass::kGather:
+        n = b.load(v.attr, arg(v, 0), arg(v, 1));
+        break;
     }
     nodes.push_back(n);
   }
   // All loads come before all stores, so an output may be the memory of an input.
   for (size_t o = 0; o < outputs.size(); ++o) {
-    b.store(outputs[o], nodes[static_cast<size_t>(graph.outputs[o].value)]);
+    const GraphOutput& output = graph.outputs[o];
+    b.store_combine(store_op(output.combine), outputs[o], node(output.value), node(output.offset),
+                    node(output.mask));
   }
   return b.finish();
 }

@@ -11,6 +11,7 @@
 #include "neuron/base/error.h"
 #include "neuron/base/process.h"
 #include "neuron/host/kernel_compiler.h"
+#include "neuron/host/kernel_pack.h"
 #include "neuron/trace/counters.h"
 #include "neuron/trace/distribution.h"
 
@@ -23,11 +24,6 @@ void set_priority(pthread_t thread, int policy) {
   sched_param parameter{};
   // May be refused, for raising above all: then the thread stays as it is.
   pthread_setschedparam(thread, policy, &parameter);
-}
-
-ArtifactKey kernel_key(const std::string& text, const std::string& build_id,
-                       const std::string& features) {
-  return ArtifactKey({"kernel", std::to_string(kKernelAbi), build_id, features, text});
 }
 
 std::string cache_directory() {
@@ -46,10 +42,8 @@ KernelCache::Options configured() {
   o.compile = [&compiler](std::string_view text, const std::string& features) {
     return compiler.compile(text, features);
   };
-  DiskStore::Options shipped;
-  shipped.directory = compiler.library_directory() + "kernels";
-  shipped.read_only = true;
-  o.shipped = std::make_unique<DiskStore>(shipped);
+  o.shipped = std::make_unique<ArtifactPack>(compiler.library_directory() + "kernels/" +
+                                             kernel_pack_name(o.features));
   std::string directory = cache_directory();
   if (!config().cache_disable && !directory.empty()) {
     DiskStore::Options disk;
@@ -61,6 +55,11 @@ KernelCache::Options configured() {
 }
 
 }  // namespace
+
+ArtifactKey kernel_key(std::string_view text, std::string_view build_id,
+                       std::string_view features) {
+  return ArtifactKey({"kernel", std::to_string(kKernelAbi), build_id, features, text});
+}
 
 KernelCache::KernelCache(Options options) : options_(std::move(options)) {}
 
@@ -113,24 +112,22 @@ Kernel& KernelCache::find(const LoopNest& nest) {
 }
 
 bool KernelCache::try_stored(Kernel& kernel) {
-  struct Level {
-    DiskStore* store;
-    const char* hit;
-  };
-  for (Level level : {Level{options_.shipped.get(), "Kernel.Hit.Shipped"},
-                      Level{options_.disk.get(), "Kernel.Hit.Disk"}}) {
-    if (level.store == nullptr) continue;
+  const auto take = [&](auto& store, const char* hit) {
+    if (store == nullptr) return false;
     try {
-      std::optional<std::string> elf = level.store->load(kernel.key());
-      if (!elf) continue;
+      const std::optional<std::string> elf = store->load(kernel.key());
+      if (!elf) return false;
       kernel.owned_ = std::make_unique<KernelObject>(*elf);
       kernel.object_.store(kernel.owned_.get(), std::memory_order_release);
-      count(level.hit);
+      count(hit);
       return true;
     } catch (const std::exception&) {
       count("Kernel.BadObject");  // sound as a file, but not as code: compiled again
+      return false;
     }
-  }
+  };
+  if (take(options_.shipped, "Kernel.Hit.Shipped")) return true;
+  if (take(options_.disk, "Kernel.Hit.Disk")) return true;
   count("Kernel.Miss");
   return false;
 }
@@ -144,6 +141,14 @@ void KernelCache::request(Kernel& kernel) {
       workers_.size() < queue_.size() + active_)
     workers_.emplace_back([this] { worker(); });
   work_.notify_one();
+}
+
+void KernelCache::hurry() {
+  std::lock_guard lock(mutex_);
+  if (hurried_ || (queue_.empty() && active_ == 0)) return;
+  hurried_ = true;
+  count("Kernel.Hurried");
+  for (std::thread& t : workers_) set_priority(t.native_handle(), SCHED_OTHER);
 }
 
 const KernelObject& KernelCache::require(Kernel& kernel) {
@@ -208,12 +213,13 @@ void KernelCache::worker() {
     queue_.pop_front();
     kernel->state_ = Kernel::State::kCompiling;
     ++active_;
+    set_priority(pthread_self(), hurried_ ? SCHED_OTHER : SCHED_IDLE);
     lock.unlock();
-    set_priority(pthread_self(), SCHED_IDLE);
     count("Kernel.Compile.Background");
     compile(*kernel);
     lock.lock();
     --active_;
+    if (queue_.empty() && active_ == 0) hurried_ = false;
     done_.notify_all();
   }
 }
@@ -236,22 +242,6 @@ size_t KernelCache::pending() const {
 void KernelCache::wait_idle() {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return stopping_ || (queue_.empty() && active_ == 0); });
-}
-
-int64_t prebuild_kernels(const std::vector<LoopNest>& nests,
-                         const std::vector<std::string>& features, DiskStore& store) {
-  KernelCompiler& compiler = KernelCompiler::instance();
-  int64_t objects = 0;
-  for (const LoopNest& nest : nests) {
-    verify(nest);
-    std::string text = to_text(nest);
-    for (const std::string& level : features) {
-      if (!store.save(kernel_key(text, compiler.build_id(), level), compiler.compile(text, level)))
-        throw Error(ErrorCode::kExecution, "cannot write kernels to " + store.directory());
-      ++objects;
-    }
-  }
-  return objects;
 }
 
 }  // namespace neuron

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KernelCache: every kernel of the process by its loop nest, and the way from nest to machine code:
-// process, shipped directory, disk, background compile, and only at a total miss a compile that the
+// process, shipped pack, disk, background compile, and only at a total miss a compile that the
 // caller waits for.
 //
 // A Kernel is in one of these states and moves only downwards:
@@ -12,7 +12,9 @@
 //   kFailed     the compile failed; error() says why, and no one tries again in this process
 // object() is one atomic load, so a fused kernel swaps in between two launches without a lock.
 //
-// Workers run at idle priority (SCHED_IDLE) and start with the first request. Failures and every
+// Workers run at idle priority (SCHED_IDLE) and start with the first request; `hurry` lifts them to
+// normal priority for what is pending, since spinning pool threads leave nothing to an idle one.
+// Failures and every
 // compile in the foreground are counted (trace/counters.h, names "Kernel.*").
 //
 // Thread-safe. Kernels live as long as the cache; `instance()` is never destroyed.
@@ -29,15 +31,20 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "neuron/host/kernel_object.h"
 #include "neuron/host/loop_nest_analysis.h"
+#include "neuron/store/artifact_pack.h"
 #include "neuron/store/disk_store.h"
 
 namespace neuron {
+
+// What a stored object is made from: the nest's canonical text, the compiler and the target.
+ArtifactKey kernel_key(std::string_view text, std::string_view build_id, std::string_view features);
 
 class Kernel {
  public:
@@ -72,8 +79,8 @@ class KernelCache {
     std::string features;  // target features, part of every key
     int workers = 1;
     Compile compile;
-    std::unique_ptr<DiskStore> shipped;  // may be null
-    std::unique_ptr<DiskStore> disk;     // may be null
+    std::unique_ptr<ArtifactPack> shipped;  // may be null
+    std::unique_ptr<DiskStore> disk;        // may be null
   };
 
   explicit KernelCache(Options options);
@@ -81,16 +88,19 @@ class KernelCache {
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
 
-  // By the configuration: KernelCompiler, this processor, `kernels/` beside the library, the user's
-  // cache directory.
+  // By the configuration: KernelCompiler, this processor, its pack in `kernels/` beside the library
+  // (host/kernel_pack.h), the user's cache directory.
   static KernelCache& instance();
 
-  // The kernel of a verified nest. Looks in the shipped directory and on disk the first time, which
+  // The kernel of a verified nest. Looks in the shipped pack and on disk the first time, which
   // takes some 0.1 ms; never compiles.
   Kernel& find(const LoopNest& nest);
 
   // Compiles in the background, unless that was asked for or done before.
   void request(Kernel& kernel);
+
+  // What is pending has waited long enough: no idle priority until it is done.
+  void hurry();
 
   // The code, compiled now by this thread if nobody has begun; counted as a foreground compile.
   // Throws kExecution if the compile failed, now or earlier.
@@ -120,12 +130,8 @@ class KernelCache {
   std::deque<Kernel*> queue_;                                         // guarded
   std::vector<std::thread> workers_;                                  // guarded
   size_t active_ = 0;      // guarded: background compiles that run
+  bool hurried_ = false;   // guarded: until nothing is pending
   bool stopping_ = false;  // guarded
 };
-
-// Compiles nests into a directory that becomes a shipped level, for each of the feature lists.
-// Returns the number of objects; throws what the compiler throws.
-int64_t prebuild_kernels(const std::vector<LoopNest>& nests,
-                         const std::vector<std::string>& features, DiskStore& store);
 
 }  // namespace neuron

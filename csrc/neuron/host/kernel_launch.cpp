@@ -67,7 +67,7 @@ void run_phase(KernelEntry entry, const KernelArgs& args, int64_t items, int64_t
 
 void check_status(uint32_t status) {
   if (status & kStatusIndexOutOfRange)
-    throw Error(ErrorCode::kExecution, "index out of range in self");
+    throw Error(ErrorCode::kOutOfRange, "index out of range in self");
   if (status & kStatusDivisionByZero) throw Error(ErrorCode::kExecution, "ZeroDivisionError");
 }
 
@@ -97,11 +97,11 @@ void launch(const KernelObject& object, const NestAnalysis& analysis,
   check_count("extents", operands.extents.size(), static_cast<size_t>(nest.rank()));
   check_count("strides", operands.strides.size(), count * static_cast<size_t>(nest.rank()));
   check_count("scalars", operands.scalars.size(), nest.scalars.size());
-  std::vector<int64_t> no_offsets;
+  std::vector<int64_t> elements;
   const int64_t* index_strides = operands.index_strides.data();
   if (operands.index_strides.empty()) {
-    no_offsets.assign(count, 0);
-    index_strides = no_offsets.data();
+    elements.assign(count, 1);
+    index_strides = elements.data();
   } else {
     check_count("index strides", operands.index_strides.size(), count);
   }

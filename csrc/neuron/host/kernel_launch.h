@@ -21,13 +21,13 @@ struct KernelOperands {
   std::span<void* const> pointers;           // [operands]
   std::span<const int64_t> extents;          // [rank]
   std::span<const int64_t> strides;          // [operands x rank], in elements
-  std::span<const int64_t> index_strides{};  // [operands], empty if no load or store has an offset
+  std::span<const int64_t> index_strides{};  // [operands], empty: offsets are in elements
   std::span<const uint64_t> scalars{};       // [scalars], bits in the low bytes
 };
 
 // Runs all phases and returns when they are done. Throws kInvalidArgument for a wrong number of
-// arguments, kExecution for an index out of range or an integer division by zero (all other
-// elements are computed then). Thread-safe; uses the pool of IntraOpPool::instance().
+// arguments, kOutOfRange for an index out of range, kExecution for an integer division by zero (all
+// other elements are computed then). Thread-safe; uses the pool of IntraOpPool::instance().
 void launch(const KernelObject& object, const NestAnalysis& analysis,
             const KernelOperands& operands);
 

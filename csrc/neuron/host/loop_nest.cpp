@@ -204,6 +204,7 @@ class Verifier {
       case NestOp::kShr:
         return require(id, is_integral(n.dtype) && n.dtype != DType::kBool, "takes integers");
       case NestOp::kWrapIndex:
+      case NestOp::kCheckIndex:
         return require(id, n.dtype == DType::kInt64, "takes i64");
       default:
         if (n.op == NestOp::kTruncDiv || n.op == NestOp::kFloorDiv || n.op == NestOp::kFmod ||
@@ -256,7 +257,8 @@ class Verifier {
     require(id, arg_type(id, 0) == n.dtype, "value and node have one dtype" + arg_text(id));
     check_access(id, 1, 2);
     if (n.op != NestOp::kStore)
-      require(id, nest_.schedule == Schedule::kSequential, "needs schedule sequential");
+      require(id, nest_.schedule == Schedule::kSequential || nest_.schedule == Schedule::kRow,
+              "needs schedule sequential or row");
     if (n.op != NestOp::kStore && n.dtype == DType::kBool)
       require(id, n.op != NestOp::kStoreMul, "does not take i1");
   }

@@ -117,6 +117,8 @@ enum class NestOpClass : uint8_t {
   X(Shl, "shl", Binary) X(Shr, "shr", Binary)  /* count out of range: 0, or sign for signed shr */ \
   X(WrapIndex, "wrapindex", Binary)            /* i64 (index, extent): negative counts from the    \
                                                   end; out of range sets the status, result 0 */   \
+  X(CheckIndex, "checkindex", Binary)          /* i64 (index, extent): as wrapindex, but negative \
+                                                  is out of range */                               \
   /* compare: arguments of one dtype, result i1 */                                                 \
   X(Eq, "eq", Compare) X(Ne, "ne", Compare) X(Lt, "lt", Compare) X(Le, "le", Compare)              \
   X(Gt, "gt", Compare) X(Ge, "ge", Compare)                                                        \
@@ -135,7 +137,7 @@ enum class NestOpClass : uint8_t {
   /* effects: value args[0] to operand `attr` [at offset args[1]] [if args[2]]; the value must not \
      vary over dims along which the operand has stride 0, unless the rows are visited in order */  \
   X(Store, "store", Effect)                                                                        \
-  /* kSequential only; the memory is the first argument, each step rounds */                       \
+  /* kSequential and kRow; the memory is the first argument, each step rounds */                   \
   X(StoreAdd, "store_add", Effect) X(StoreMul, "store_mul", Effect)                                \
   X(StoreMax, "store_max", Effect) X(StoreMin, "store_min", Effect)
 // clang-format on
@@ -165,6 +167,8 @@ struct NestNode {
 
 // An operand is an address plus strides. An offset argument of a load or store is an i64 node in
 // units of the operand's run-time `index_stride` (elements) and comes on top of the strides.
+// Stores at computed places keep the order of the rows (kSequential, kRow) and, along a row, of its
+// elements; different points of the parallel dims must not meet.
 struct NestOperand {
   DType dtype = DType::kFloat32;
   std::array<Stride, kMaxNestRank> strides{};  // first `rank()` entries count

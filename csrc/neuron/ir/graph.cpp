@@ -9,12 +9,14 @@ namespace {
 constexpr const char* kNames[] = {
 #define NEURON_IR_OP_NAME(op, text, cls) text,
     NEURON_IR_LEAVES(NEURON_IR_OP_NAME) NEURON_IR_COMPUTE(NEURON_IR_OP_NAME)
+        NEURON_IR_MEMORY(NEURON_IR_OP_NAME)
 #undef NEURON_IR_OP_NAME
 };
 
 constexpr IrOpClass kClasses[] = {
 #define NEURON_IR_OP_CLASS(op, text, cls) IrOpClass::k##cls,
     NEURON_IR_LEAVES(NEURON_IR_OP_CLASS) NEURON_IR_COMPUTE(NEURON_IR_OP_CLASS)
+        NEURON_IR_MEMORY(NEURON_IR_OP_CLASS)
 #undef NEURON_IR_OP_CLASS
 };
 
@@ -24,6 +26,7 @@ int arity(IrOpClass cls) {
       return 0;
     case IrOpClass::kBinary:
     case IrOpClass::kCompare:
+    case IrOpClass::kGather:
       return 2;
     case IrOpClass::kTernary:
       return 3;
@@ -52,7 +55,22 @@ class Verifier {
     if (graph_.outputs.empty()) return "the graph has no output";
     for (const GraphOutput& output : graph_.outputs) {
       if (!exists(output.value)) return "an output's value does not exist";
-      if ((at(output.value).axes & ~output.axes) != 0) return "an output lacks axes of its value";
+      if (output.scattered()) {
+        if (!exists(output.offset) || at(output.offset).dtype != DType::kInt64) {
+          return "an output's offset is not i64";
+        }
+        if (output.mask != kNoValue &&
+            (!exists(output.mask) || at(output.mask).dtype != DType::kBool)) {
+          return "an output's mask is not i1";
+        }
+      } else {
+        if (output.mask != kNoValue || output.combine != Combine::kStore) {
+          return "only scattered outputs have a mask or combine";
+        }
+        if ((at(output.value).axes & ~output.axes) != 0) {
+          return "an output lacks axes of its value";
+        }
+      }
       if ((output.axes & ~graph_.all_mask()) != 0) return "an output has an unknown axis";
     }
     return "";
@@ -70,7 +88,8 @@ class Verifier {
     AxisMask axes = 0;
     for (int k = 0; k < 3; ++k) {
       const ValueId a = v.args[static_cast<size_t>(k)];
-      if ((a != kNoValue) != (k < arity(cls))) {
+      const bool optional = cls == IrOpClass::kGather && k == 1;
+      if ((a != kNoValue) != (k < arity(cls)) && !(optional && a == kNoValue)) {
         return "takes " + std::to_string(arity(cls)) + " arguments";
       }
       if (a == kNoValue) continue;
@@ -87,6 +106,12 @@ class Verifier {
       case IrOpClass::kScan:
         if (graph_.row_axes == 0) return "needs a row axis";
         axes |= graph_.row_mask();
+        break;
+      case IrOpClass::kGather:
+        if (v.attr < 0 || static_cast<size_t>(v.attr) >= graph_.inputs.size()) {
+          return "no such input";
+        }
+        axes |= graph_.inputs[static_cast<size_t>(v.attr)].axes;
         break;
       default:
         break;
@@ -139,13 +164,28 @@ class Verifier {
         }
         return dtype(0) == v.dtype ? "" : "argument and result differ in dtype";
       case IrOpClass::kBinary:
+        if ((v.op == IrOp::kWrapIndex || v.op == IrOp::kCheckIndex) && v.dtype != DType::kInt64) {
+          return "takes i64";
+        }
         return dtype(0) == v.dtype && dtype(1) == v.dtype ? ""
                                                           : "arguments and result differ in dtype";
+      case IrOpClass::kGather:
+        if (dtype(0) != DType::kInt64) return "the offset is i64";
+        if (v.args[1] != kNoValue && dtype(1) != DType::kBool) return "the mask is i1";
+        return graph_.inputs[static_cast<size_t>(v.attr)].dtype == v.dtype
+                   ? ""
+                   : "differs from its input";
       case IrOpClass::kCompare:
         if (v.dtype != DType::kBool) return "the result is i1";
         return dtype(0) == dtype(1) ? "" : "arguments differ in dtype";
       case IrOpClass::kTernary:
         if (v.op == IrOp::kSelect && dtype(0) != DType::kBool) return "the condition is i1";
+        if (v.op == IrOp::kPhilox) {
+          if (v.attr < 0 || v.attr > 3) return "no such word";
+          const bool wide =
+              dtype(0) == DType::kInt64 && dtype(1) == DType::kInt64 && dtype(2) == DType::kInt64;
+          return wide && v.dtype == DType::kInt32 ? "" : "takes i64 and gives i32";
+        }
         if (v.op == IrOp::kFma && dtype(0) != v.dtype)
           return "arguments and result differ in dtype";
         return dtype(1) == v.dtype && dtype(2) == v.dtype ? ""

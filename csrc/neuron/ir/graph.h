@@ -38,7 +38,16 @@ namespace neuron {
 constexpr int kMaxAxes = 6;
 using AxisMask = uint8_t;  // bit i = axis i
 
-enum class IrOpClass : uint8_t { kLeaf, kUnary, kBinary, kCompare, kTernary, kReduce, kScan };
+enum class IrOpClass : uint8_t {
+  kLeaf,
+  kUnary,
+  kBinary,
+  kCompare,
+  kTernary,
+  kReduce,
+  kScan,
+  kGather
+};
 
 // X(enumerator, text, class). Meanings where they are not obvious are those of the kernel
 // operations of the same names in host/loop_nest.h. Append only: the text is part of stored keys.
@@ -69,6 +78,7 @@ enum class IrOpClass : uint8_t { kLeaf, kUnary, kBinary, kCompare, kTernary, kRe
   X(Copysign, "copysign", Binary) X(Hypot, "hypot", Binary) X(NextAfter, "nextafter", Binary)      \
   X(And, "and", Binary) X(Or, "or", Binary) X(Xor, "xor", Binary) X(Shl, "shift_left", Binary)     \
   X(Shr, "shift_right", Binary)                                                                    \
+  X(WrapIndex, "wrap_index", Binary) X(CheckIndex, "check_index", Binary)                          \
   X(Eq, "eq", Compare) X(Ne, "ne", Compare) X(Lt, "lt", Compare) X(Le, "le", Compare)              \
   X(Gt, "gt", Compare) X(Ge, "ge", Compare)                                                        \
   X(Select, "select", Ternary) X(Fma, "fma", Ternary)                                              \
@@ -76,12 +86,18 @@ enum class IrOpClass : uint8_t { kLeaf, kUnary, kBinary, kCompare, kTernary, kRe
   X(ReduceMax, "reduce_max", Reduce) X(ReduceMin, "reduce_min", Reduce)                            \
   X(ReduceAnd, "reduce_and", Reduce) X(ReduceOr, "reduce_or", Reduce)                              \
   X(ArgMax, "arg_max", Reduce) X(ArgMin, "arg_min", Reduce)                                        \
-  X(ScanSum, "scan_add", Scan) X(ScanProd, "scan_multiply", Scan)
+  X(ScanSum, "scan_add", Scan) X(ScanProd, "scan_multiply", Scan)                                  \
+  X(Philox, "philox", Ternary)   /* i32: word `attr` of the block; key, counter low, high: i64 */  \
+  X(ScanMax, "scan_max", Scan) X(ScanMin, "scan_min", Scan)
+// Element of input `attr` that lies args[0] elements (i64) behind the one of its axes, or 0 where
+// args[1] is given and false: nothing is read there.
+#define NEURON_IR_MEMORY(X) X(Gather, "gather", Gather)
 // clang-format on
 
 enum class IrOp : uint8_t {
 #define NEURON_IR_OP_ENUM(op, text, cls) k##op,
   NEURON_IR_LEAVES(NEURON_IR_OP_ENUM) NEURON_IR_COMPUTE(NEURON_IR_OP_ENUM)
+      NEURON_IR_MEMORY(NEURON_IR_OP_ENUM)
 #undef NEURON_IR_OP_ENUM
 };
 
@@ -109,9 +125,21 @@ struct GraphInput {
   bool operator==(const GraphInput&) const = default;
 };
 
+// How a scattered output takes a value up.
+enum class Combine : uint8_t { kStore, kAdd, kMul, kMax, kMin };
+
+// A plain output has an element per point of its axes, at least those of its value. A scattered
+// output writes `value`, where `mask` holds, `offset` elements (i64) behind the element of `axes`,
+// for every point of the graph's axes. Along row axes that it lacks it does so in the order of the
+// rows, each step rounded to the dtype; different points of the parallel axes never meet.
 struct GraphOutput {
   ValueId value;
-  AxisMask axes;  // at least the value's
+  AxisMask axes;
+  Combine combine = Combine::kStore;
+  ValueId offset = kNoValue;  // scattered
+  ValueId mask = kNoValue;
+
+  bool scattered() const { return offset != kNoValue; }
   bool operator==(const GraphOutput&) const = default;
 };
 
@@ -164,16 +192,21 @@ class GraphBuilder {
   ValueId binary(IrOp op, ValueId a, ValueId b);  // also the compares
   ValueId select(ValueId condition, ValueId a, ValueId b);
   ValueId fma(ValueId a, ValueId b, ValueId c);
+  ValueId philox(ValueId key, ValueId counter_low, ValueId counter_high, int word);
   ValueId reduce(IrOp op, ValueId value);
   ValueId scan(IrOp op, ValueId value);
+  ValueId gather(int input, ValueId offset, ValueId mask = kNoValue);
 
   // Returns the output's number.
   int output(ValueId value, AxisMask axes);
+  int output(const GraphOutput& output);
 
-  // Adds the values of `other`, whose axis i is axis_map[i] here, whose input i is the value
-  // inputs[i] and whose scalar i is scalar scalars[i] here. Returns the values of its outputs.
-  std::vector<ValueId> append(const Graph& other, const std::vector<int>& axis_map,
-                              const std::vector<ValueId>& inputs, const std::vector<int>& scalars);
+  // Adds the values of `other`, whose axis i is split into axis_map[i] here, outer first, whose
+  // input i is the value inputs[i] (the input itself where it is gathered from) and whose scalar i
+  // is scalar scalars[i] here. Returns its outputs with the values here and the axes there.
+  std::vector<GraphOutput> append(const Graph& other, const std::vector<std::vector<int>>& axis_map,
+                                  const std::vector<ValueId>& inputs,
+                                  const std::vector<int>& scalars);
 
   const Value& value(ValueId id) const { return graph_.values[static_cast<size_t>(id)]; }
   DType dtype(ValueId id) const { return value(id).dtype; }
@@ -184,6 +217,8 @@ class GraphBuilder {
 
  private:
   ValueId add(Value value);
+  ValueId position(const std::vector<int>& axes);  // along an axis that is split into these
+  ValueId length(const std::vector<int>& axes);
 
   Graph graph_;
   std::map<std::array<int64_t, 7>, ValueId> known_;  // by content

@@ -30,6 +30,9 @@ ValueId GraphBuilder::add(Value v) {
     }
     if (op_class(v.op) == IrOpClass::kReduce) v.axes &= graph_.parallel_mask();
     if (op_class(v.op) == IrOpClass::kScan) v.axes |= graph_.row_mask();
+    if (op_class(v.op) == IrOpClass::kGather) {
+      v.axes |= graph_.inputs[static_cast<size_t>(v.attr)].axes;
+    }
   }
   const auto id = static_cast<ValueId>(graph_.values.size());
   const std::array<int64_t, 7> content{static_cast<int64_t>(v.op),
@@ -112,6 +115,10 @@ ValueId GraphBuilder::fma(ValueId a, ValueId b, ValueId c) {
   return add({.op = IrOp::kFma, .dtype = dtype(a), .args = {a, b, c}});
 }
 
+ValueId GraphBuilder::philox(ValueId key, ValueId low, ValueId high, int word) {
+  return add({.op = IrOp::kPhilox, .dtype = DType::kInt32, .attr = word, .args = {key, low, high}});
+}
+
 ValueId GraphBuilder::reduce(IrOp op, ValueId v) {
   const bool arg = op == IrOp::kArgMax || op == IrOp::kArgMin;
   return add({.op = op, .dtype = arg ? DType::kInt64 : dtype(v), .args = {v, kNoValue, kNoValue}});
@@ -119,14 +126,40 @@ ValueId GraphBuilder::reduce(IrOp op, ValueId v) {
 
 ValueId GraphBuilder::scan(IrOp op, ValueId v) { return unary(op, v); }
 
+ValueId GraphBuilder::gather(int number, ValueId offset, ValueId mask) {
+  return add({.op = IrOp::kGather,
+              .dtype = graph_.inputs.at(static_cast<size_t>(number)).dtype,
+              .attr = number,
+              .args = {offset, mask, kNoValue}});
+}
+
 int GraphBuilder::output(ValueId value, AxisMask axes) {
-  graph_.outputs.push_back({value, axes});
+  return output(GraphOutput{.value = value, .axes = axes});
+}
+
+int GraphBuilder::output(const GraphOutput& output) {
+  graph_.outputs.push_back(output);
   return static_cast<int>(graph_.outputs.size()) - 1;
 }
 
-std::vector<ValueId> GraphBuilder::append(const Graph& other, const std::vector<int>& axis_map,
-                                          const std::vector<ValueId>& inputs,
-                                          const std::vector<int>& scalars) {
+ValueId GraphBuilder::position(const std::vector<int>& axes) {
+  ValueId result = index(axes.front());
+  for (size_t k = 1; k < axes.size(); ++k) {
+    result = binary(IrOp::kAdd, binary(IrOp::kMul, result, extent(axes[k])), index(axes[k]));
+  }
+  return result;
+}
+
+ValueId GraphBuilder::length(const std::vector<int>& axes) {
+  ValueId result = extent(axes.front());
+  for (size_t k = 1; k < axes.size(); ++k) result = binary(IrOp::kMul, result, extent(axes[k]));
+  return result;
+}
+
+std::vector<GraphOutput> GraphBuilder::append(const Graph& other,
+                                              const std::vector<std::vector<int>>& axis_map,
+                                              const std::vector<ValueId>& inputs,
+                                              const std::vector<int>& scalars) {
   std::vector<ValueId> map;
   map.reserve(other.values.size());
   for (Value v : other.values) {
@@ -136,16 +169,26 @@ std::vector<ValueId> GraphBuilder::append(const Graph& other, const std::vector<
     }
     if (v.op == IrOp::kScalar) v.attr = scalars[static_cast<size_t>(v.attr)];
     if (v.op == IrOp::kIndex || v.op == IrOp::kExtent) {
-      v.attr = axis_map[static_cast<size_t>(v.attr)];
-      if (v.op == IrOp::kIndex) v.axes = static_cast<AxisMask>(1u << v.attr);
+      const std::vector<int>& axes = axis_map[static_cast<size_t>(v.attr)];
+      map.push_back(v.op == IrOp::kIndex ? position(axes) : length(axes));
+      continue;
+    }
+    if (v.op == IrOp::kGather) {
+      const Value& input = value(inputs[static_cast<size_t>(v.attr)]);
+      NEURON_CHECK(input.op == IrOp::kInput);
+      v.attr = input.attr;
     }
     for (ValueId& a : v.args) {
       if (a != kNoValue) a = map[static_cast<size_t>(a)];
     }
     map.push_back(add(v));
   }
-  std::vector<ValueId> outputs;
-  for (const GraphOutput& o : other.outputs) outputs.push_back(map[static_cast<size_t>(o.value)]);
+  std::vector<GraphOutput> outputs = other.outputs;
+  for (GraphOutput& o : outputs) {
+    for (ValueId* id : {&o.value, &o.offset, &o.mask}) {
+      if (*id != kNoValue) *id = map[static_cast<size_t>(*id)];
+    }
+  }
   return outputs;
 }
 
@@ -153,7 +196,11 @@ Graph GraphBuilder::finish() {
   known_.clear();
   Graph graph = std::exchange(graph_, Graph{});
   std::vector<bool> needed(graph.values.size(), false);
-  for (const GraphOutput& o : graph.outputs) needed[static_cast<size_t>(o.value)] = true;
+  for (const GraphOutput& o : graph.outputs) {
+    for (ValueId id : {o.value, o.offset, o.mask}) {
+      if (id != kNoValue) needed[static_cast<size_t>(id)] = true;
+    }
+  }
   for (size_t i = graph.values.size(); i-- > 0;) {
     if (!needed[i]) continue;
     for (ValueId a : graph.values[i].args) {
@@ -172,7 +219,11 @@ Graph GraphBuilder::finish() {
     kept.push_back(v);
   }
   graph.values = std::move(kept);
-  for (GraphOutput& o : graph.outputs) o.value = map[static_cast<size_t>(o.value)];
+  for (GraphOutput& o : graph.outputs) {
+    for (ValueId* id : {&o.value, &o.offset, &o.mask}) {
+      if (*id != kNoValue) *id = map[static_cast<size_t>(*id)];
+    }
+  }
   verify(graph);
   return graph;
 }

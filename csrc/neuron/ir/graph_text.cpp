@@ -11,7 +11,10 @@
 //   %3 = multiply %1 %2 : f32[a0,a1]
 //   %4 = reduce_max %3 : f32[a0]
 //   %5 = constant #3f800000 : f32[]
+//   %6 = gather 1 %7 %8 : f32[a0]       (input, offset, mask)
 //   output %4 : [a0]
+//   output %4 : [a1] add at %7 if %8     (scattered; store, add, multiply, maximum or minimum)
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -32,7 +35,12 @@ std::string axes_text(AxisMask axes) {
   return text + "]";
 }
 
-bool has_attr(IrOp op) { return op_class(op) == IrOpClass::kLeaf && op != IrOp::kConstant; }
+bool has_attr(IrOp op) {
+  return (op_class(op) == IrOpClass::kLeaf && op != IrOp::kConstant) || op == IrOp::kGather ||
+         op == IrOp::kPhilox;
+}
+
+constexpr const char* kCombineNames[] = {"store", "add", "multiply", "maximum", "minimum"};
 
 class Parser {
  public:
@@ -57,6 +65,7 @@ class Parser {
         const ValueId value = reference(word(words));
         expect(words, ":");
         graph_.outputs.push_back({value, axes(word(words))});
+        read_scatter(words, &graph_.outputs.back());
       } else if (first == "%" + std::to_string(graph_.values.size())) {
         read_value(words);
       } else {
@@ -130,12 +139,26 @@ class Parser {
     return {dtype(w.substr(0, bracket)), axes(w.substr(bracket))};
   }
 
+  void read_scatter(std::istringstream& words, GraphOutput* output) {
+    std::string w;
+    if (!(words >> w)) return;
+    const auto found = std::find(std::begin(kCombineNames), std::end(kCombineNames), w);
+    if (found == std::end(kCombineNames)) fail("unexpected '" + w + "'");
+    output->combine = static_cast<Combine>(found - std::begin(kCombineNames));
+    expect(words, "at");
+    output->offset = reference(word(words));
+    if (!(words >> w)) return;
+    if (w != "if") fail("unexpected '" + w + "'");
+    output->mask = reference(word(words));
+  }
+
   void read_value(std::istringstream& words) {
     static const std::map<std::string, IrOp>* const ops = [] {
       auto* map = new std::map<std::string, IrOp>;
 #define NEURON_IR_OP_ENTRY(op, text, cls) map->emplace(text, IrOp::k##op);
       NEURON_IR_LEAVES(NEURON_IR_OP_ENTRY)
       NEURON_IR_COMPUTE(NEURON_IR_OP_ENTRY)
+      NEURON_IR_MEMORY(NEURON_IR_OP_ENTRY)
 #undef NEURON_IR_OP_ENTRY
       return map;
     }();
@@ -193,7 +216,13 @@ std::string to_text(const Graph& graph) {
     text += std::string(" : ") + name(v.dtype) + axes_text(v.axes) + "\n";
   }
   for (const GraphOutput& output : graph.outputs) {
-    text += "output %" + std::to_string(output.value) + " : " + axes_text(output.axes) + "\n";
+    text += "output %" + std::to_string(output.value) + " : " + axes_text(output.axes);
+    if (output.scattered()) {
+      text += std::string(" ") + kCombineNames[static_cast<size_t>(output.combine)] + " at %" +
+              std::to_string(output.offset);
+      if (output.mask != kNoValue) text += " if %" + std::to_string(output.mask);
+    }
+    text += "\n";
   }
   return text;
 }

@@ -5,39 +5,18 @@
 
 #include "neuron/base/error.h"
 #include "neuron/lower/attributes.h"
+#include "neuron/lower/canonical_space.h"
 
 namespace neuron {
 namespace {
 
-// A part before dims are dropped, ordered and merged: logical dims in order, each a row dim or not.
-struct Space {
-  int rank = 0;
-  std::array<int64_t, kMaxRank> sizes{};
-  std::array<bool, kMaxRank> row{};
-  bool keep_row_order = false;  // positions along the rows are results
-  Canonical* out;
-
-  CanonicalOperand& add(std::span<const TensorRef> refs, size_t index, bool output) {
-    NEURON_CHECK(out->operand_count < kMaxOperands && index < refs.size());
-    CanonicalOperand& o = out->operands[out->operand_count++];
-    o = {&refs[index], {}, static_cast<uint8_t>(index), output};
-    return o;
-  }
-
-  // Dim `d` of the space is dim `from` of the operand.
-  void bind(CanonicalOperand& o, int d, int from) const {
-    const auto f = static_cast<size_t>(from);
-    o.strides[static_cast<size_t>(d)] = o.ref->sizes[f] == 1 ? 0 : o.ref->strides[f];
-  }
-
-  // The operand's dims are the space's last ones.
-  void bind_last(CanonicalOperand& o) const {
-    for (int k = 0; k < o.ref->rank; ++k) bind(o, rank - o.ref->rank + k, k);
-  }
-};
-
 // Orders dims [first, last) by descending stride of the operand; stable.
 void order(Canonical* c, int first, int last, const CanonicalOperand& by) {
+  bool ordered = true;
+  for (int d = first + 1; d < last; ++d) {
+    ordered &= by.strides[static_cast<size_t>(d - 1)] >= by.strides[static_cast<size_t>(d)];
+  }
+  if (ordered) return;
   std::array<int, kMaxRank> perm;
   for (int d = 0; d < kMaxRank; ++d) perm[static_cast<size_t>(d)] = d;
   const auto begin = perm.begin() + first, end = perm.begin() + last;
@@ -55,10 +34,13 @@ void order(Canonical* c, int first, int last, const CanonicalOperand& by) {
     values = moved;
   };
   permute(c->sizes);
+  const std::array<uint8_t, kMaxRank> origin = c->origin;
+  for (size_t d = 0; d < kMaxRank; ++d) c->origin[d] = origin[static_cast<size_t>(perm[d])];
   for (size_t i = 0; i < c->operand_count; ++i) permute(c->operands[i].strides);
 }
 
 bool mergeable(const Canonical& c, size_t outer, size_t inner) {
+  if (((c.positions >> c.origin[outer] | c.positions >> c.origin[inner]) & 1) != 0) return false;
   for (const CanonicalOperand& o : c.used()) {
     if (o.strides[outer] != o.strides[inner] * c.sizes[inner]) return false;
   }
@@ -71,6 +53,7 @@ int merge(Canonical* c, int first, int last, int rank) {
   const auto move = [&](int from, int to) {
     if (from == to) return;
     c->sizes[static_cast<size_t>(to)] = c->sizes[static_cast<size_t>(from)];
+    c->origin[static_cast<size_t>(to)] = c->origin[static_cast<size_t>(from)];
     for (size_t i = 0; i < c->operand_count; ++i) {
       auto& s = c->operands[i].strides;
       s[static_cast<size_t>(to)] = s[static_cast<size_t>(from)];
@@ -89,9 +72,11 @@ int merge(Canonical* c, int first, int last, int rank) {
   return kept;
 }
 
-// From the space's dims to the canonical ones.
-void collapse(const Space& s, size_t main_operand) {
+}  // namespace
+
+void collapse(const CanonicalSpace& s, size_t main_operand) {
   Canonical* c = s.out;
+  c->positions = s.positions;
   // Parallel dims first, then row dims, each in logical order, without those of size 1.
   std::array<std::array<int64_t, kMaxRank>, kMaxOperands> strides;
   for (size_t i = 0; i < c->operand_count; ++i) strides[i] = c->operands[i].strides;
@@ -102,13 +87,13 @@ void collapse(const Space& s, size_t main_operand) {
       if (s.row[from] != row || s.sizes[from] == 1) continue;
       const auto to = static_cast<size_t>(rank++);
       c->sizes[to] = s.sizes[from];
+      c->origin[to] = static_cast<uint8_t>(d);
       for (size_t i = 0; i < c->operand_count; ++i) c->operands[i].strides[to] = strides[i][from];
     }
     if (!row) c->parallel_rank = static_cast<uint8_t>(rank);
   }
-  const CanonicalOperand main = c->operands[main_operand];
   const int parallel = c->parallel_rank;
-  order(c, 0, parallel, main);
+  if (!s.keep_order) order(c, 0, parallel, c->operands[main_operand]);
   if (!s.keep_row_order) order(c, parallel, rank, c->operands[main_operand]);
   const int merged = merge(c, 0, parallel, rank);
   rank -= parallel - merged;
@@ -117,7 +102,6 @@ void collapse(const Space& s, size_t main_operand) {
   c->row_rank = static_cast<uint8_t>(rank - merged);
 }
 
-// Reductions: a row dim always, and the walk from the strides of the operand that is read most.
 void finish_rows(Canonical* c, size_t main_operand) {
   if (c->row_rank == 0) {
     if (c->rank() == kMaxRank) {
@@ -127,6 +111,7 @@ void finish_rows(Canonical* c, size_t main_operand) {
     for (size_t i = 0; i < c->operand_count; ++i) {
       c->operands[i].strides[c->parallel_rank] = 0;
     }
+    c->origin[c->parallel_rank] = Canonical::kNoOrigin;
     c->row_rank = 1;
     c->walk = Walk::kRow;
     return;
@@ -139,8 +124,17 @@ void finish_rows(Canonical* c, size_t main_operand) {
   if (column != 0 && column < row) c->walk = Walk::kColumn;
 }
 
-void pointwise(const OpRecord& record, Canonical* c) {
-  Space s;
+void take_shape(const TensorRef& shape, CanonicalSpace* s) {
+  s->rank = shape.rank;
+  std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
+}
+
+namespace {
+
+void pointwise(const OpRecord& record, bool keep_order, uint8_t positions, Canonical* c) {
+  CanonicalSpace s;
+  s.keep_order = keep_order;
+  s.positions = positions;
   s.out = c;
   const TensorRef& shape = record.outputs[0];
   s.rank = shape.rank;
@@ -152,13 +146,12 @@ void pointwise(const OpRecord& record, Canonical* c) {
   c->walk = Walk::kPointwise;
 }
 
-void take_shape(const TensorRef& shape, Space* s) {
-  s->rank = shape.rank;
-  std::copy_n(shape.sizes, shape.rank, s->sizes.begin());
+uint8_t matrix_dims(const TensorRef& shape) {
+  return static_cast<uint8_t>(0b11 << (shape.rank - 2));
 }
 
 void reduction(const OpRecord& record, Canonical* c) {
-  Space s;
+  CanonicalSpace s;
   s.out = c;
   take_shape(record.inputs[0], &s);
   const uint64_t reduced = attribute_word(record.attributes, 1);
@@ -179,8 +172,9 @@ void reduction(const OpRecord& record, Canonical* c) {
   finish_rows(c, 0);
 }
 
+// Also scans: one row dim.
 void softmax(const OpRecord& record, Canonical* c) {
-  Space s;
+  CanonicalSpace s;
   s.out = c;
   take_shape(record.inputs[0], &s);
   if (s.rank == 0) {
@@ -190,95 +184,61 @@ void softmax(const OpRecord& record, Canonical* c) {
     s.row[static_cast<size_t>(attribute_word(record.attributes, 1))] = true;
   }
   for (size_t i = 0; i < record.inputs.size(); ++i) s.bind_last(s.add(record.inputs, i, false));
-  s.bind_last(s.add(record.outputs, 0, true));
+  for (size_t i = 0; i < record.outputs.size(); ++i) s.bind_last(s.add(record.outputs, i, true));
   collapse(s, 0);
   finish_rows(c, 0);
 }
 
-// Operands of a layer norm: whole ones, ones along the normalised dims, ones along the others.
-struct LayerNormSpace : Space {
-  int leading;
-
-  LayerNormSpace(const OpRecord& record, const TensorRef& input, bool columns, Canonical* c) {
-    out = c;
-    take_shape(input, this);
-    leading = rank - static_cast<int>(attribute_word(record.attributes, 0));
-    for (int d = 0; d < rank; ++d) row[static_cast<size_t>(d)] = (d < leading) == columns;
-    keep_row_order = true;
-  }
-  void whole(CanonicalOperand& o) const { bind_last(o); }
-  void along_normalised(CanonicalOperand& o) const { bind_last(o); }
-  void statistic(CanonicalOperand& o) const {
-    for (int d = 0; d < leading; ++d) bind(o, d, d);
-  }
-};
-
-void layer_norm(const OpRecord& record, Canonical* c) {
-  LayerNormSpace s(record, record.inputs[0], false, c);
-  s.whole(s.add(record.inputs, 0, false));
-  for (size_t i = 1; i < record.inputs.size(); ++i)
-    s.along_normalised(s.add(record.inputs, i, false));
-  s.whole(s.add(record.outputs, 0, true));
-  for (size_t i = 1; i < record.outputs.size(); ++i) s.statistic(s.add(record.outputs, i, true));
-  collapse(s, 0);
-  finish_rows(c, 0);
-  c->walk = Walk::kRow;
-}
-
-void layer_norm_backward(const OpRecord& record, int part, Canonical* c) {
-  const LayerNormWanted wanted = layer_norm_wanted(record);
-  const bool columns = part == 1 || wanted.input < 0;
-  LayerNormSpace s(record, record.inputs[1], columns, c);
-  s.whole(s.add(record.inputs, 0, false));
-  if (!columns || wanted.weight >= 0) {
-    s.whole(s.add(record.inputs, 1, false));
-    s.statistic(s.add(record.inputs, 2, false));
-    s.statistic(s.add(record.inputs, 3, false));
-  }
-  if (!columns) {
-    if (record.inputs.size() > 4) s.along_normalised(s.add(record.inputs, 4, false));
-    s.whole(s.add(record.outputs, static_cast<size_t>(wanted.input), true));
-  } else {
-    for (int o : {wanted.weight, wanted.bias}) {
-      if (o >= 0) s.along_normalised(s.add(record.outputs, static_cast<size_t>(o), true));
+void loss(const OpRecord& record, Canonical* c) {
+  if (attribute_word(record.attributes, 2) == 0) return pointwise(record, false, 0, c);
+  CanonicalSpace s;
+  s.out = c;
+  for (const TensorRef& ref : record.inputs) s.rank = std::max(s.rank, int{ref.rank});
+  s.sizes.fill(1);
+  for (const TensorRef& ref : record.inputs) {
+    for (int d = 0; d < ref.rank; ++d) {
+      int64_t& size = s.sizes[static_cast<size_t>(s.rank - ref.rank + d)];
+      size = std::max(size, ref.sizes[d]);
     }
   }
+  s.row.fill(true);
+  for (size_t i = 0; i < record.inputs.size(); ++i) s.bind_last(s.add(record.inputs, i, false));
+  s.add(record.outputs, 0, true);
   collapse(s, 0);
   finish_rows(c, 0);
-  if (!columns) c->walk = Walk::kRow;
 }
 
 }  // namespace
 
-LayerNormWanted layer_norm_wanted(const OpRecord& record) {
-  const uint64_t mask = attribute_word(record.attributes, 2);
-  LayerNormWanted wanted;
-  int next = 0;
-  if ((mask & 1) != 0) wanted.input = next++;
-  if ((mask & 2) != 0) wanted.weight = next++;
-  if ((mask & 4) != 0) wanted.bias = next++;
-  return wanted;
-}
-
-int part_count(const OpRecord& record) {
-  if (op_info(record.op).family != OpFamily::kLayerNormBackward) return 1;
-  const LayerNormWanted wanted = layer_norm_wanted(record);
-  return wanted.input >= 0 && (wanted.weight >= 0 || wanted.bias >= 0) ? 2 : 1;
-}
-
 void canonicalize(const OpRecord& record, int part, Canonical* result) {
-  result->parallel_rank = result->row_rank = result->operand_count = 0;
+  result->parallel_rank = result->row_rank = result->operand_count = result->positions = 0;
   switch (op_info(record.op).family) {
     case OpFamily::kPointwise:
-      return pointwise(record, result);
+      return pointwise(record, false, 0, result);
+    case OpFamily::kGenerator:
+    case OpFamily::kRandom:
+      return pointwise(record, true, 0, result);
+    case OpFamily::kMatrix:
+      return pointwise(record, false, matrix_dims(record.outputs[0]), result);
     case OpFamily::kReduction:
       return reduction(record, result);
+    case OpFamily::kLoss:
+      return loss(record, result);
     case OpFamily::kSoftmax:
+    case OpFamily::kScan:
       return softmax(record, result);
-    case OpFamily::kLayerNorm:
-      return layer_norm(record, result);
-    case OpFamily::kLayerNormBackward:
-      return layer_norm_backward(record, part, result);
+    case OpFamily::kIndexRead:
+      return canonicalize_index_read(record, result);
+    case OpFamily::kIndexWrite:
+      return canonicalize_index_write(record, part, result);
+    case OpFamily::kWindowRead:
+      return canonicalize_window_read(record, result);
+    case OpFamily::kNllLoss:
+      return canonicalize_nll_loss(record, result);
+    case OpFamily::kNllLossBackward:
+      return canonicalize_nll_loss_backward(record, result);
+    default:
+      return canonicalize_norm(record, part, result);
   }
 }
 

@@ -35,6 +35,9 @@ struct CanonicalOperand {
   std::array<int64_t, kMaxRank> strides{};  // in elements, 0 where the operand does not vary
   uint8_t index = 0;                        // among the record's inputs, or its outputs
   bool output = false;
+  // Accessed at computed places, which may be anywhere in the reference: the strides are those of
+  // the dims that it is walked along.
+  bool indexed = false;
 };
 
 struct Canonical {
@@ -44,6 +47,11 @@ struct Canonical {
   uint8_t operand_count = 0;
   std::array<int64_t, kMaxRank> sizes{};
   std::array<CanonicalOperand, kMaxOperands> operands;  // inputs first
+  // Logical dims whose positions are values of the operation: they are never merged. `origin` is
+  // the logical dim of each canonical one that was not merged, kNoOrigin where there is none.
+  uint8_t positions = 0;
+  std::array<uint8_t, kMaxRank> origin{};
+  static constexpr uint8_t kNoOrigin = 7;
 
   int rank() const { return parallel_rank + row_rank; }
   std::span<const CanonicalOperand> used() const { return {operands.data(), operand_count}; }
@@ -52,10 +60,10 @@ struct Canonical {
 int part_count(const OpRecord& record);
 void canonicalize(const OpRecord& record, int part, Canonical* result);
 
-// Layer norms: which outputs a record of kLayerNormBackward has, in order.
-struct LayerNormWanted {
+// Backward of norms: which gradients a record has, in order.
+struct NormWanted {
   int input = -1, weight = -1, bias = -1;  // position among the record's outputs, -1: absent
 };
-LayerNormWanted layer_norm_wanted(const OpRecord& record);
+NormWanted norm_wanted(const OpRecord& record);
 
 }  // namespace neuron

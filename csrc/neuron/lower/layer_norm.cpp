@@ -68,7 +68,7 @@ Lowered lower_layer_norm(const OpRecord& record, const Canonical& canonical) {
 
 Lowered lower_layer_norm_backward(const OpRecord& record, int part, const Canonical& canonical) {
   LayerNormLowering lowering(record, canonical);
-  const LayerNormWanted wanted = layer_norm_wanted(record);
+  const NormWanted wanted = norm_wanted(record);
   if (part == 0 && wanted.input >= 0) {
     lowering.gradient_of_input(wanted.input);
   } else {

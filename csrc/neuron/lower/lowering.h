@@ -21,9 +21,16 @@
 namespace neuron {
 
 struct ScalarSource {
-  uint8_t word = 0;               // of the record's attributes
+  enum class Kind : uint8_t { kWord, kSize, kStride };
+
+  uint8_t word = 0;               // of the record's attributes; the dim of a size or stride
   bool floating = true;           // the word holds an f64, else an i64
   DType dtype = DType::kFloat32;  // of the graph's scalar: f32, f64 or i64
+  Kind kind = Kind::kWord;
+  bool output = false;  // sizes and strides: of an output,
+  uint8_t operand = 0;  // of this one; i64, strides in elements and 0 along dims of size 1
+
+  bool operator==(const ScalarSource&) const = default;
 };
 
 struct Lowered {
@@ -52,8 +59,14 @@ class LoweringBase {
   ValueId load(size_t i);
   // A run-time scalar from attribute word `word`.
   ValueId scalar(size_t word, bool floating, DType dtype);
+  // A size or a stride of an input or output of the record, i64.
+  ValueId geometry(ScalarSource::Kind kind, const TensorRef& ref, size_t dim);
+  // Number of a canonical operand among the graph's inputs.
+  int input_number(size_t i);
   // Output `o` of the record.
   void store(size_t o, ValueId value);
+  // The same, at computed places (GraphOutput).
+  void scatter(size_t o, Combine combine, ValueId value, ValueId offset, ValueId mask);
   // i64 number of elements along the row axes, as `dtype`.
   ValueId row_count(DType dtype);
 
@@ -66,7 +79,8 @@ class LoweringBase {
 
  private:
   AxisMask axes_of(const CanonicalOperand& operand) const;
-  std::vector<ValueId> outputs_;  // by canonical output, kNoValue until stored
+  ValueId add_scalar(const ScalarSource& source);
+  std::vector<GraphOutput> outputs_;  // by canonical output, without a value until stored
 };
 
 // One per family.
@@ -75,5 +89,15 @@ Lowered lower_reduction(const OpRecord& record, const Canonical& canonical);
 Lowered lower_softmax(const OpRecord& record, const Canonical& canonical);
 Lowered lower_layer_norm(const OpRecord& record, const Canonical& canonical);
 Lowered lower_layer_norm_backward(const OpRecord& record, int part, const Canonical& canonical);
+Lowered lower_index_read(const OpRecord& record, const Canonical& canonical);
+Lowered lower_index_write(const OpRecord& record, int part, const Canonical& canonical);
+Lowered lower_window_read(const OpRecord& record, const Canonical& canonical);
+Lowered lower_nll_loss(const OpRecord& record, const Canonical& canonical);
+Lowered lower_nll_loss_backward(const OpRecord& record, const Canonical& canonical);
+Lowered lower_batch_norm(const OpRecord& record, int part, const Canonical& canonical);
+Lowered lower_group_norm(const OpRecord& record, int part, const Canonical& canonical);  // and RMS
+Lowered lower_weight_norm(const OpRecord& record, const Canonical& canonical);
+Lowered lower_scan(const OpRecord& record, const Canonical& canonical);
+Lowered lower_loss(const OpRecord& record, const Canonical& canonical);
 
 }  // namespace neuron

@@ -28,8 +28,12 @@
 //                  sets every dim's); S2 1 if reduced dims stay as size 1 in the outputs (keepdim).
 //                  V the op's own values, f64.
 //   softmax     S0 common dtype, S1 dim (not negative).
+//   others      at their lists: generator_ops.h (generator, matrix, random), norm_ops.h,
+//               loss_ops.h (scan, loss); pointwise_ops.h has further pointwise operations
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
+//
+// Operations that read or write at computed places, and movement: lower/indexing_table.h.
 //
 // Ids are static and append-only: they are part of stored keys.
 #pragma once
@@ -38,17 +42,48 @@
 #include <string_view>
 
 #include "neuron/ir/op_record.h"
+#include "neuron/lower/indexing_table.h"
+#include "neuron/lower/generator_ops.h"
+#include "neuron/lower/loss_ops.h"
+#include "neuron/lower/norm_ops.h"
+#include "neuron/lower/pointwise_ops.h"
 
 namespace neuron {
 
 constexpr int kMaxRank = 6;
 
-enum class OpFamily : uint8_t { kPointwise, kReduction, kSoftmax, kLayerNorm, kLayerNormBackward };
+enum class OpFamily : uint8_t {
+  kPointwise,
+  kReduction,
+  kSoftmax,
+  kLayerNorm,
+  kLayerNormBackward,
+  kGenerator,
+  kMatrix,
+  kRandom,
+  kBatchNorm,
+  kBatchNormInference,
+  kBatchNormBackward,
+  kBatchNormInferenceBackward,
+  kGroupNorm,
+  kGroupNormBackward,
+  kRmsNorm,
+  kRmsNormBackward,
+  kWeightNorm,
+  kScan,
+  kLoss,
+  // Indexing and movement.
+  kIndexRead,
+  kIndexWrite,
+  kWindowRead,
+  kNllLoss,
+  kNllLossBackward,
+};
 
 // X(enumerator, ATen name, family, operands, outputs, own value words). Notes on the right say when
 // a caller picks the op, and its values in order.
 // clang-format off
-#define NEURON_LOWERED_OPS(X)                                                                      \
+#define NEURON_BASIC_OPS(X)                                                                        \
   /* movement */                                                                                   \
   X(Copy, "aten::copy_", Pointwise, 1, 1, 0)        /* common dtype: the destination's */          \
   X(Fill, "aten::fill_", Pointwise, 1, 1, 0)        /* operand: a scalar, or a 0-dim tensor */     \
@@ -190,19 +225,31 @@ enum class OpFamily : uint8_t { kPointwise, kReduction, kSoftmax, kLayerNorm, kL
                                           input, mean, rstd, weight; outputs wanted ones only */
 // clang-format on
 
-// Numbers of the list above, from OpId::kFirstLowered on.
+// All operations in the order of their numbers: append lists at the end.
+#define NEURON_LOWERED_OPS(X)                                                      \
+  NEURON_BASIC_OPS(X)                                                              \
+  NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X) NEURON_SCAN_OPS(X) NEURON_LOSS_OPS(X) \
+      NEURON_POINTWISE_OPS(X)
+
+// Numbers of the operations, from OpId::kFirstLowered on.
 enum class LoweredOp : uint16_t {
   kBefore = static_cast<uint16_t>(OpId::kFirstLowered) - 1,
 #define NEURON_LOWERED_OP_ENUM(op, name, family, operands, outputs, values) k##op,
-  NEURON_LOWERED_OPS(NEURON_LOWERED_OP_ENUM)
+  NEURON_LOWERED_OPS(NEURON_LOWERED_OP_ENUM) kEnd,
+  kBeforeIndexing = kFirstIndexingOp - 1,
+  NEURON_INDEXING_OPS(NEURON_LOWERED_OP_ENUM)
 #undef NEURON_LOWERED_OP_ENUM
-      kEnd,
+      kIndexingEnd,
 };
 
 constexpr OpId op_id(LoweredOp op) { return static_cast<OpId>(op); }
 constexpr bool is_lowered(OpId id) {
-  return id >= OpId::kFirstLowered &&
-         static_cast<uint16_t>(id) < static_cast<uint16_t>(LoweredOp::kEnd);
+  const auto in = [id](uint16_t first, LoweredOp end) {
+    const auto n = static_cast<uint16_t>(id);
+    return n >= first && n < static_cast<uint16_t>(end);
+  };
+  return in(static_cast<uint16_t>(OpId::kFirstLowered), LoweredOp::kEnd) ||
+         in(kFirstIndexingOp, LoweredOp::kIndexingEnd);
 }
 
 struct OpInfo {
@@ -215,6 +262,8 @@ struct OpInfo {
 };
 
 const OpInfo& op_info(OpId id);
+// Structural words of a family's records.
+size_t structural_words(OpFamily family);
 // The op with that enumerator name, or OpId::kHostCall.
 OpId find_op(std::string_view id);
 

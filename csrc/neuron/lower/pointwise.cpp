@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kFamilyWords = 2;
 
+// Words before the op's own values: seed and offset.
+size_t random_words(const OpInfo& info) { return info.family == OpFamily::kRandom ? 2 : 0; }
+
 }  // namespace
 
 PointwiseLowering::PointwiseLowering(const OpRecord& record, const Canonical& canonical)
@@ -22,7 +25,8 @@ PointwiseLowering::PointwiseLowering(const OpRecord& record, const Canonical& ca
   const OpInfo& info = op_info(record.op);
   const auto scalars = static_cast<size_t>(std::popcount(scalar_mask_));
   NEURON_CHECK(scalars + record.inputs.size() == info.operands);
-  NEURON_CHECK(attribute_count(record.attributes) == kFamilyWords + scalars + info.values);
+  NEURON_CHECK(attribute_count(record.attributes) ==
+               kFamilyWords + scalars + random_words(info) + info.values);
 }
 
 ValueId PointwiseLowering::raw(size_t i) {
@@ -37,20 +41,55 @@ ValueId PointwiseLowering::operand(size_t i, DType dtype) {
   return b_.convert(dtype, b_.convert(common_, raw(i)));
 }
 
-ValueId PointwiseLowering::own(size_t i) {
-  return scalar(kFamilyWords + static_cast<size_t>(std::popcount(scalar_mask_)) + i, floating(),
-                compute_);
+size_t PointwiseLowering::own_word(size_t i) const {
+  return kFamilyWords + static_cast<size_t>(std::popcount(scalar_mask_)) +
+         random_words(op_info(record_.op)) + i;
 }
 
-void PointwiseLowering::result(ValueId value) {
+ValueId PointwiseLowering::own(size_t i) { return scalar(own_word(i), floating(), compute_); }
+ValueId PointwiseLowering::own_f64(size_t i) { return scalar(own_word(i), true, DType::kFloat64); }
+ValueId PointwiseLowering::own_i64(size_t i) { return scalar(own_word(i), false, DType::kInt64); }
+
+ValueId PointwiseLowering::position() {
+  if (canonical_.rank() == 0) return b_.constant_int(DType::kInt64, 0);
+  ValueId at = b_.index(0);
+  for (int d = 1; d < canonical_.rank(); ++d) {
+    at = add(mul(at, b_.extent(d)), b_.index(d));
+  }
+  return at;
+}
+
+ValueId PointwiseLowering::count() {
+  ValueId n = b_.constant_int(DType::kInt64, 1);
+  for (int d = 0; d < canonical_.rank(); ++d) n = mul(n, b_.extent(d));
+  return n;
+}
+
+ValueId PointwiseLowering::position_along(int from_last) {
+  const int dim = record_.outputs[0].rank - 1 - from_last;
+  for (int d = 0; d < canonical_.rank(); ++d) {
+    if (canonical_.origin[static_cast<size_t>(d)] == dim) return b_.index(d);
+  }
+  return b_.constant_int(DType::kInt64, 0);  // of size 1
+}
+
+ValueId PointwiseLowering::random_word(int word) {
+  const size_t seed = own_word(0) - 2;
+  return b_.philox(scalar(seed, false, DType::kInt64), position(),
+                   scalar(seed + 1, false, DType::kInt64), word);
+}
+
+void PointwiseLowering::result(size_t output, ValueId value) {
   if (b_.dtype(value) != DType::kBool) value = b_.convert(common_, value);
-  store(0, value);
+  store(output, value);
 }
 
 Lowered lower_pointwise(const OpRecord& record, const Canonical& canonical) {
   PointwiseLowering p(record, canonical);
   const bool known = lower_arithmetic(p) || lower_comparison(p) || lower_functions(p) ||
-                     lower_activations(p) || lower_activation_gradients(p);
+                     lower_activations(p) || lower_generators(p) || lower_random(p) ||
+                     lower_loss_gradients(p) || lower_more_pointwise(p) ||
+                     lower_activation_gradients(p);
   NEURON_CHECK(known);
   return p.finish();
 }

@@ -21,7 +21,9 @@ class PointwiseLowering : public LoweringBase {
   ValueId x(size_t i) { return operand(i, compute_); }
   ValueId rounded(size_t i) { return operand(i, common_); }
   ValueId raw(size_t i);
-  ValueId own(size_t i);  // the op's value word i, in the computing type
+  ValueId own(size_t i);      // the op's value word i, in the computing type
+  ValueId own_f64(size_t i);  // one that holds an f64, as that
+  ValueId own_i64(size_t i);  // one that holds an i64
   ValueId c(double value) { return b_.constant(compute_, value); }
 
   ValueId un(IrOp op, ValueId a) { return b_.unary(op, a); }
@@ -35,13 +37,23 @@ class PointwiseLowering : public LoweringBase {
   ValueId truth(size_t i) { return b_.convert(DType::kBool, raw(i)); }
   ValueId sigmoid(ValueId a) { return un(IrOp::kSigmoid, a); }
 
+  // Families of generator_ops.h: the element's number in row-major order, how many there are, and
+  // the position along the dim `from_last` before the last.
+  ValueId position();
+  ValueId count();
+  ValueId position_along(int from_last);
+  // Word `word` of the random block of the element.
+  ValueId random_word(int word);
+
   // The result in the computing type, the common dtype or i1: rounded to the common dtype unless
   // i1, then converted to the output's.
-  void result(ValueId value);
+  void result(ValueId value) { result(0, value); }
+  void result(size_t output, ValueId value);
 
   GraphBuilder& builder() { return b_; }
 
  private:
+  size_t own_word(size_t i) const;
   ValueId operand(size_t i, DType dtype);
   bool is_scalar(size_t i) const { return (scalar_mask_ >> i & 1) != 0; }
 
@@ -56,5 +68,9 @@ bool lower_comparison(PointwiseLowering& p);
 bool lower_functions(PointwiseLowering& p);
 bool lower_activations(PointwiseLowering& p);
 bool lower_activation_gradients(PointwiseLowering& p);
+bool lower_generators(PointwiseLowering& p);
+bool lower_random(PointwiseLowering& p);
+bool lower_loss_gradients(PointwiseLowering& p);
+bool lower_more_pointwise(PointwiseLowering& p);
 
 }  // namespace neuron

@@ -18,8 +18,8 @@ class RecordExecutor {
   virtual ~RecordExecutor() = default;
 
   // How many of the records [begin, end) should run next; none is an event's. 0: better wait for more
-  // records; never if `must_run`, which is null or the name of the reason. Asked again until the
-  // answer is taken.
+  // records; if `must_run`, which is null or the name of the reason, only after a short wait for
+  // what the records need. Asked again until the answer is taken.
   virtual size_t next(const Window& window, size_t begin, size_t end,
                       const char* must_run) noexcept = 0;
 

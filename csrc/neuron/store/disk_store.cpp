@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <vector>
 
+#include "neuron/store/file_io.h"
 #include "neuron/trace/counters.h"
 
 namespace neuron {
@@ -33,44 +33,6 @@ struct Header {
   uint64_t content_bytes;
   Hash128 checksum;  // of key and content
 };
-
-// A descriptor that closes itself.
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  const int fd_;
-};
-
-bool read_all(int fd, char* to, size_t bytes) {
-  while (bytes > 0) {
-    ssize_t got = ::read(fd, to, bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    bytes -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
-bool write_all(int fd, const char* from, size_t bytes) {
-  while (bytes > 0) {
-    ssize_t put = ::write(fd, from, bytes);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    from += put;
-    bytes -= static_cast<size_t>(put);
-  }
-  return true;
-}
 
 std::string file_name(const Hash128& hash) { return hash.hex() + kEntrySuffix; }
 
@@ -128,7 +90,7 @@ std::optional<std::string> DiskStore::load(const ArtifactKey& key) {
   }
   mark_in_use(key.hash);
   Header header;
-  bool sound = read_all(file.fd(), reinterpret_cast<char*>(&header), sizeof header) &&
+  bool sound = read_all(file.fd(), &header, sizeof header) &&
                std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
                header.key_bytes <= static_cast<uint64_t>(kMaxEntryBytes) &&
                header.content_bytes <= static_cast<uint64_t>(kMaxEntryBytes) &&
@@ -174,7 +136,7 @@ bool DiskStore::save(const ArtifactKey& key, std::string_view content) {
   bool written = false;
   {
     File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    written = file && write_all(file.fd(), reinterpret_cast<const char*>(&header), sizeof header) &&
+    written = file && write_all(file.fd(), &header, sizeof header) &&
               write_all(file.fd(), body.data(), body.size());
   }
   mark_in_use(key.hash);

@@ -16,6 +16,7 @@
 #include <ATen/ops/native_dropout_backward_cpu_dispatch.h>
 #include <torch/library.h>
 
+#include "torch/lowered_call.h"
 #include "torch/ops/pointwise.h"
 #include "torch/tensor.h"
 
@@ -29,6 +30,7 @@ using at::Tensor;
 
 void record_relu(const Tensor& out, const Tensor& self) {
   TORCH_CHECK(self.scalar_type() != at::kBool, "Boolean inputs not supported for relu");
+  if (pointwise(LoweredOp::kRelu, self.scalar_type(), out, {self})) return;
   record_pointwise("aten::relu", out, {self},
                    [](const Tensor* t) { at::cpu::clamp_min_outf(t[1], 0, out_of(t[0])); });
 }
@@ -50,6 +52,7 @@ void record_hardtanh(const Tensor& out, const Tensor& self, const Scalar& low, c
               "cannot do hardtanh on an unsigned type with negative limits");
   TORCH_CHECK(low.toDouble() <= high.toDouble(), "max_val should be greater than or equal to ",
               "min_val, got min_val = ", low, " and max_val = ", high);
+  if (pointwise(LoweredOp::kHardtanh, self.scalar_type(), out, {self, low, high})) return;
   record_pointwise("aten::hardtanh", out, {self}, [low, high](const Tensor* t) {
     at::cpu::hardtanh_outf(t[1], low, high, out_of(t[0]));
   });
@@ -75,6 +78,9 @@ Tensor& hardtanh_inplace(Tensor& self, const Scalar& low, const Scalar& high) {
 Tensor hardtanh_backward(const Tensor& grad, const Tensor& self, const Scalar& low,
                          const Scalar& high) {
   Tensor out = broadcast_output(self.scalar_type(), self.device(), {grad, self});
+  if (pointwise(LoweredOp::kHardtanhBackward, self.scalar_type(), out, {grad, self, low, high})) {
+    return out;
+  }
   record_pointwise("aten::hardtanh_backward", out, {grad, self}, [low, high](const Tensor* t) {
     at::cpu::hardtanh_backward_outf(t[1], t[2], low, high, out_of(t[0]));
   });
@@ -84,6 +90,7 @@ Tensor hardtanh_backward(const Tensor& grad, const Tensor& self, const Scalar& l
 void record_hardswish(const Tensor& out, const Tensor& self) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()), "\"hardswish_cpu\" not implemented for '",
               c10::toString(self.scalar_type()), "'");
+  if (pointwise(LoweredOp::kHardswish, self.scalar_type(), out, {self})) return;
   record_pointwise("aten::hardswish", out, {self},
                    [](const Tensor* t) { at::cpu::hardswish_outf(t[1], out_of(t[0])); });
 }
@@ -109,9 +116,10 @@ Tensor& hardswish_inplace(Tensor& self) {
 
 using Backward = Tensor (*)(const Tensor&, const Tensor&);
 
-template <const char* name, Backward kernel>
+template <const char* name, LoweredOp op, Backward kernel>
 Tensor binary_backward(const Tensor& grad, const Tensor& self) {
   Tensor out = broadcast_output(self.scalar_type(), self.device(), {grad, self});
+  if (pointwise(op, self.scalar_type(), out, {grad, self})) return out;
   record_pointwise(name, out, {grad, self},
                    [](const Tensor* t) { t[0].copy_(kernel(t[1], t[2])); });
   return out;
@@ -135,6 +143,10 @@ Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
 
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
   Tensor out = empty(self.sizes(), self.scalar_type(), self.device());
+  // The lowered backward computes exp(-|x|) again and needs no buffer, as on other accelerators.
+  if (pointwise(LoweredOp::kLogSigmoid, self.scalar_type(), out, {self})) {
+    return {std::move(out), empty({0}, self.scalar_type(), self.device())};
+  }
   Tensor buffer = empty(self.sizes(), self.scalar_type(), self.device());
   OpCall call("aten::log_sigmoid_forward");
   call.write(out);
@@ -155,6 +167,7 @@ std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
 
 Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor& buffer) {
   Tensor out = broadcast_output(self.scalar_type(), self.device(), {grad, self});
+  if (pointwise(LoweredOp::kLogSigmoidBackward, self.scalar_type(), out, {grad, self})) return out;
   record_pointwise("aten::log_sigmoid_backward", out, {grad, self, buffer}, [](const Tensor* t) {
     at::cpu::log_sigmoid_backward_outf(t[1], t[2], t[3], out_of(t[0]));
   });
@@ -214,8 +227,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("hardswish.out", hardswish_out);
   m.impl("hardswish_", hardswish_inplace);
   m.impl("hardswish_backward",
-         binary_backward<kHardswishBackward, at::cpu::hardswish_backward>);
-  m.impl("mish_backward", binary_backward<kMishBackward, at::cpu::mish_backward>);
+         binary_backward<kHardswishBackward, LoweredOp::kHardswishBackward,
+                         at::cpu::hardswish_backward>);
+  m.impl("mish_backward", binary_backward<kMishBackward, LoweredOp::kMishBackward, at::cpu::mish_backward>);
   m.impl("native_dropout_backward", dropout_backward);
   m.impl("log_sigmoid_forward", log_sigmoid_forward);
   m.impl("log_sigmoid_backward", log_sigmoid_backward);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer normalisation on ATen's CPU kernel, tiled over rows. The gradients of weight and bias are sums
+// Layer normalisation: lowered, else on ATen's CPU kernel, tiled over rows. The gradients of weight and bias are sums
 // over tiles in a fixed order.
 #include "torch/dispatch_stub.h"
 
 #include <ATen/native/layer_norm.h>
 #include <torch/library.h>
 
+#include "torch/lowered_call.h"
 #include "torch/op_call.h"
 #include "torch/ops/norm_dtype.h"
 #include "torch/ops/tiles.h"
@@ -17,6 +18,19 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
+
+// Reads the tensors that are there; their mask, bit i = tensor i.
+uint64_t read_present(LoweredCall& call, std::initializer_list<const Tensor*> tensors) {
+  uint64_t mask = 0, bit = 1;
+  for (const Tensor* t : tensors) {
+    if (t->defined()) {
+      call.read(*t);
+      mask |= bit;
+    }
+    bit <<= 1;
+  }
+  return mask;
+}
 
 std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
                                                      at::IntArrayRef normalized_shape,
@@ -32,6 +46,16 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input,
   Tensor mean = empty(statistics_shape, dtype, input.device());
   Tensor rstd = empty(statistics_shape, dtype, input.device());
 
+  if (at::isFloatingType(input.scalar_type())) {
+    LoweredCall lowered(LoweredOp::kLayerNorm);
+    for (const Tensor* t : {&out, &mean, &rstd}) lowered.write(*t);
+    const uint64_t present = read_present(lowered, {&input, &get(weight), &get(bias)});
+    lowered.structural(static_cast<int64_t>(normalized_shape.size()));
+    lowered.structural(static_cast<int64_t>(present));
+    lowered.structural(0b111);
+    lowered.value(eps);
+    if (lowered.record()) return {std::move(out), std::move(mean), std::move(rstd)};
+  }
   OpCall call("aten::native_layer_norm");
   call.write(out);
   call.write(mean);
@@ -69,6 +93,20 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(
   if (wanted[1]) dgamma = like_parameter(weight);
   if (wanted[2]) dbeta = like_parameter(bias);
 
+  if (at::isFloatingType(input.scalar_type()) && (wanted[0] || wanted[1] || wanted[2])) {
+    LoweredCall lowered(LoweredOp::kLayerNormBackward);
+    int64_t outputs = 0;
+    for (int64_t i = 0; const Tensor* t : {&dx, &dgamma, &dbeta}) {
+      if (t->defined()) lowered.write(*t);
+      outputs |= static_cast<int64_t>(t->defined()) << i++;
+    }
+    const uint64_t present =
+        read_present(lowered, {&grad_out, &input, &mean, &rstd, &get(weight)});
+    lowered.structural(static_cast<int64_t>(normalized_shape.size()));
+    lowered.structural(static_cast<int64_t>(present));
+    lowered.structural(outputs);
+    if (lowered.record()) return {std::move(dx), std::move(dgamma), std::move(dbeta)};
+  }
   OpCall call("aten::native_layer_norm_backward");
   call.write(dx);
   call.write(dgamma);

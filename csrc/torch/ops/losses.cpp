@@ -13,6 +13,7 @@
 #include <ATen/ops/smooth_l1_loss_backward_cpu_dispatch.h>
 #include <torch/library.h>
 
+#include "torch/lowered_call.h"
 #include "torch/ops/pointwise.h"
 #include "torch/tensor.h"
 
@@ -31,6 +32,12 @@ Split gradient_split(int64_t reduction) {
 Tensor mse_loss_backward(const Tensor& grad, const Tensor& self, const Tensor& target,
                          int64_t reduction) {
   Tensor out = broadcast_output(self.scalar_type(), self.device(), {self, target, grad});
+  const double factor =
+      reduction == at::Reduction::Mean ? 2.0 / static_cast<double>(self.numel()) : 2.0;
+  if (pointwise(LoweredOp::kMseLossBackward, self.scalar_type(), out,
+                {grad, self, target, factor})) {
+    return out;
+  }
   record_pointwise(
       "aten::mse_loss_backward", out, {grad, self, target},
       [reduction](const Tensor* t) {

@@ -13,6 +13,7 @@
 #include <ATen/ops/var_mean_cpu_dispatch.h>
 #include <torch/library.h>
 
+#include "torch/lowered_call.h"
 #include "torch/op_call.h"
 #include "torch/ops/tiles.h"
 #include "torch/tensor.h"
@@ -62,16 +63,29 @@ Tensor part_of(const Tensor& t, int64_t begin, int64_t count) {
   return count < 0 ? t : slice(t, 0, begin, count);
 }
 
+constexpr char kVar[] = "aten::var";
+constexpr char kStd[] = "aten::std";
+constexpr char kVarMean[] = "aten::var_mean";
+constexpr char kStdMean[] = "aten::std_mean";
+
 void check_variance(const char* name, const Tensor& self) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()) || at::isComplexType(self.scalar_type()),
               name, " only support floating point and complex dtypes");
 }
 
-template <const char* name, auto kernel>
+double divisor_correction(const std::optional<Scalar>& correction) {
+  return correction.has_value() ? correction->toDouble() : 1.0;
+}
+
+template <const char* name, LoweredOp op, auto kernel>
 Tensor variance(const Tensor& self, OptionalIntArrayRef dims, const std::optional<Scalar>& correction,
                 bool keepdim) {
   check_variance(name, self);
   Tensor out = reduced(self, dims, keepdim, c10::toRealValueType(self.scalar_type()));
+  if (reduce(op, self.scalar_type(), {&out}, self, dims, keepdim,
+             {divisor_correction(correction)})) {
+    return out;
+  }
   OpCall call(name);
   call.write(out);
   call.read(self);
@@ -91,6 +105,12 @@ std::tuple<Tensor, Tensor> variance_and_mean(const Tensor& self, OptionalIntArra
   check_variance(name, self);
   Tensor out = reduced(self, dims, keepdim, c10::toRealValueType(self.scalar_type()));
   Tensor mean = reduced(self, dims, keepdim, self.scalar_type());
+  if constexpr (name == kVarMean) {
+    if (reduce(LoweredOp::kVarMean, self.scalar_type(), {&out, &mean}, self, dims, keepdim,
+               {divisor_correction(correction)})) {
+      return {std::move(out), std::move(mean)};
+    }
+  }
   OpCall call(name);
   call.write(out);
   call.write(mean);
@@ -106,15 +126,14 @@ std::tuple<Tensor, Tensor> variance_and_mean(const Tensor& self, OptionalIntArra
   return {std::move(out), std::move(mean)};
 }
 
-constexpr char kVar[] = "aten::var";
-constexpr char kStd[] = "aten::std";
-constexpr char kVarMean[] = "aten::var_mean";
-constexpr char kStdMean[] = "aten::std_mean";
 using VarianceOut = Tensor& (*)(const Tensor&, OptionalIntArrayRef, const std::optional<Scalar>&,
                                 bool, Tensor&);
 
 Tensor prod(const Tensor& self, std::optional<at::ScalarType> dtype) {
   Tensor out = empty({}, at::native::get_dtype_from_self(self, dtype, true), self.device());
+  if (reduce(LoweredOp::kProd, out.scalar_type(), {&out}, self, at::OptionalIntArrayRef(), false)) {
+    return out;
+  }
   OpCall call("aten::prod");
   call.write(out);
   call.read(self);
@@ -123,11 +142,12 @@ Tensor prod(const Tensor& self, std::optional<at::ScalarType> dtype) {
   return out;
 }
 
-template <const char* name, auto kernel>
+template <const char* name, LoweredOp op, auto kernel>
 Tensor extremum(const Tensor& self) {
   TORCH_CHECK(self.numel() > 0, name + 6, "(): Expected reduction dim to be specified for ",
               "input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
   Tensor out = empty({}, self.scalar_type(), self.device());
+  if (reduce(op, self.scalar_type(), {&out}, self, at::OptionalIntArrayRef(), false)) return out;
   OpCall call(name);
   call.write(out);
   call.read(self);
@@ -157,8 +177,8 @@ Tensor dot(const Tensor& self, const Tensor& other) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("var.correction", variance<kVar, static_cast<VarianceOut>(at::cpu::var_outf)>);
-  m.impl("std.correction", variance<kStd, static_cast<VarianceOut>(at::cpu::std_outf)>);
+  m.impl("var.correction", variance<kVar, LoweredOp::kVar, static_cast<VarianceOut>(at::cpu::var_outf)>);
+  m.impl("std.correction", variance<kStd, LoweredOp::kStd, static_cast<VarianceOut>(at::cpu::std_outf)>);
   m.impl("var_mean.correction",
          variance_and_mean<kVarMean, static_cast<std::tuple<Tensor, Tensor> (*)(
                                          const Tensor&, OptionalIntArrayRef,
@@ -168,8 +188,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                                          const Tensor&, OptionalIntArrayRef,
                                          const std::optional<Scalar>&, bool)>(at::cpu::std_mean)>);
   m.impl("prod", prod);
-  m.impl("max", extremum<kMax, static_cast<Full>(at::cpu::max)>);
-  m.impl("min", extremum<kMin, static_cast<Full>(at::cpu::min)>);
+  m.impl("max", extremum<kMax, LoweredOp::kAmax, static_cast<Full>(at::cpu::max)>);
+  m.impl("min", extremum<kMin, LoweredOp::kAmin, static_cast<Full>(at::cpu::min)>);
   m.impl("dot", dot);
 }
 

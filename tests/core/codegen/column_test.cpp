@@ -143,30 +143,63 @@ TEST(Scatter, AddsInRowOrderAndRoundsEachTime) {
   EXPECT_EQ(t, expected);
 }
 
-TEST(Scatter, CollidingLanesGoOneAfterTheOther) {
-  NestBuilder b(Schedule::kSequential, 1, 1);
-  int value = b.operand(kF32, {kUnit, kAny}), index = b.operand(kI64, {kUnit, kAny});
-  int sum = b.operand(kF32, {kZero, kZero}), high = b.operand(kF32, {kZero, kZero});
-  b.store_combine(NestOp::kStoreAdd, sum, b.load(value), b.load(index));
-  b.store_combine(NestOp::kStoreMax, high, b.load(value), b.load(index));
+TEST(Scatter, CollidingElementsOfARowGoOneAfterTheOther) {
+  NestBuilder b(Schedule::kRow, 1, 1);
+  int value = b.operand(kF32, {kAny, kUnit}), index = b.operand(kI64, {kAny, kUnit});
+  int sum = b.operand(kF32, {kAny, kZero}), high = b.operand(kF32, {kAny, kZero});
+  int last = b.operand(kF32, {kAny, kZero}), size = b.scalar_slot(kI64);
+  NodeId at = b.load(index);
+  NodeId on = b.binary(NestOp::kLt, at, b.scalar(size));
+  b.store_combine(NestOp::kStoreAdd, sum, b.load(value), at, on);
+  b.store_combine(NestOp::kStoreMax, high, b.load(value), at, on);
+  b.store(last, b.load(value), at, on);
   TestKernel kernel(b.finish());
-  int64_t columns = 23, rows = 4;
-  std::vector<float> v = random_floats(columns * rows, 8), s(3), h(3, -9), es(3), eh(3, -9);
-  std::vector<int64_t> i(v.size());
-  for (size_t k = 0; k < i.size(); ++k) i[k] = static_cast<int64_t>(k % 3);
-  // Vectors of 16 columns, all rows of each in order.
-  for (int64_t first = 0; first < columns; first += kLanes)
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = first; c < std::min(columns, first + kLanes); ++c) {
-        int64_t k = r * columns + c;
-        es[i[k]] += v[k];
-        eh[i[k]] = std::max(eh[i[k]], v[k]);
-      }
-  kernel.run({argument(v, {1, columns}), argument(i, {1, columns}), argument(s, {0, 0}, 1),
-              argument(h, {0, 0}, 1)},
-             {columns, rows});
-  EXPECT_EQ(s, es);
-  EXPECT_EQ(h, eh);
+  for (int64_t width : {1, 16, 23, 200}) {
+    int64_t rows = 5, places = 3;
+    std::vector<float> v = random_floats(rows * width, 8), s(rows * places), h(s.size(), -9);
+    std::vector<float> l(s.size()), es = s, eh = h, el = l;
+    std::vector<int64_t> i(v.size());
+    for (size_t k = 0; k < i.size(); ++k) {
+      // Some are masked: their place does not exist.
+      i[k] = k % 7 == 3 ? int64_t{1} << 40 : static_cast<int64_t>(k * k % 3);
+      if (k % 7 == 3) continue;
+      size_t place = k / static_cast<size_t>(width) * 3 + static_cast<size_t>(i[k]);
+      es[place] += v[k];
+      eh[place] = std::max(eh[place], v[k]);
+      el[place] = v[k];
+    }
+    kernel.run({argument(v, {width, 1}), argument(i, {width, 1}), argument(s, {places, 0}, 1),
+                argument(h, {places, 0}, 1), argument(l, {places, 0}, 1)},
+               {rows, width}, {static_cast<uint64_t>(places)});
+    EXPECT_EQ(s, es);
+    EXPECT_EQ(h, eh);
+    EXPECT_EQ(l, el);
+  }
+}
+
+TEST(Gather, CheckedIndicesDoNotWrap) {
+  for (bool vector : {false, true}) {
+    NestBuilder b(Schedule::kPointwise, 2, 0);
+    int table = b.operand(kF32, {kZero, vector ? kZero : kUnit});
+    int index = vector ? b.operand(kI64, {kAny, kUnit}) : b.operand(kI64, {kUnit, kZero});
+    int out = b.operand(kF32, {kAny, kUnit}), size = b.scalar_slot(kI64);
+    b.store(out, b.load(table, b.binary(NestOp::kCheckIndex, b.load(index), b.scalar(size))));
+    TestKernel kernel(b.finish());
+    int64_t n = 4, m = 21, places = 6;
+    std::vector<float> t = random_floats(places * m, 2), y(n * m);
+    std::vector<int64_t> i(vector ? n * m : n, 5);
+    auto run = [&] {
+      kernel.run({argument(t, {0, vector ? 0 : 1}, vector ? 1 : m),
+                  argument(i, {vector ? m : 1, vector ? 1 : 0}), argument(y, {m, 1})},
+                 {n, m}, {static_cast<uint64_t>(places)});
+    };
+    run();
+    for (int64_t k = 0; k < n * m; ++k) ASSERT_EQ(y[k], vector ? t[5] : t[5 * m + k % m]);
+    for (int64_t bad : {int64_t{6}, int64_t{-1}, INT64_MIN, INT64_MAX}) {
+      i.back() = bad;
+      EXPECT_THROW(run(), Error);
+    }
+  }
 }
 
 TEST(Horizontal, OneBodyOverTensorsOfManySizes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "neuron/host/kernel_cache.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <future>
 
 #include "core/codegen/kernel_testing.h"
+#include "neuron/host/kernel_pack.h"
 #include "neuron/trace/counters.h"
 
 namespace neuron::testing {
@@ -41,10 +43,9 @@ class KernelCacheTest : public ::testing::Test {
   }
   ~KernelCacheTest() override { fs::remove_all(directory_); }
 
-  std::unique_ptr<DiskStore> store(const std::string& name, bool read_only = false) {
+  std::unique_ptr<DiskStore> store(const std::string& name) {
     DiskStore::Options o;
     o.directory = directory_ + "/" + name;
-    o.read_only = read_only;
     return std::make_unique<DiskStore>(o);
   }
 
@@ -86,6 +87,27 @@ TEST_F(KernelCacheTest, BackgroundCompileSwapsIn) {
   EXPECT_EQ(counter("Kernel.Compile.Foreground").value(), 0);
 }
 
+// Reads its thread's policy before and after the cache was hurried.
+TEST_F(KernelCacheTest, WhatIsPendingCanBeHurried) {
+  std::promise<int> before, after;
+  std::promise<void> hurried;
+  before_compile_ = [&](std::string_view) {
+    before.set_value(::sched_getscheduler(0));
+    hurried.get_future().wait();
+    after.set_value(::sched_getscheduler(0));
+  };
+  KernelCache cache(options());
+  cache.request(cache.find(scale_nest(7)));
+  EXPECT_EQ(before.get_future().get(), SCHED_IDLE);
+  cache.hurry();
+  hurried.set_value();
+  EXPECT_EQ(after.get_future().get(), SCHED_OTHER);
+  cache.wait_idle();
+  EXPECT_EQ(counter("Kernel.Hurried").value(), 1);
+  cache.hurry();  // nothing is pending
+  EXPECT_EQ(counter("Kernel.Hurried").value(), 1);
+}
+
 TEST_F(KernelCacheTest, ForegroundCompileIsCounted) {
   KernelCache cache(options());
   Kernel& kernel = cache.find(scale_nest(4));
@@ -124,10 +146,10 @@ TEST_F(KernelCacheTest, AnotherBuildOrFeatureListDoesNotMatch) {
 }
 
 TEST_F(KernelCacheTest, ShippedKernelsNeedNoCompile) {
-  std::unique_ptr<DiskStore> writable = store("shipped");
-  EXPECT_EQ(prebuild_kernels({scale_nest(6), scale_nest(7)}, {"", host_features()}, *writable), 4);
+  const std::string pack = directory_ + "/kernels.pack";
+  build_kernel_pack({scale_nest(6), scale_nest(7)}, host_features(), pack);
   KernelCache::Options o = options();
-  o.shipped = store("shipped", true);
+  o.shipped = std::make_unique<ArtifactPack>(pack);
   KernelCache cache(std::move(o));
   Kernel& kernel = cache.find(scale_nest(7));
   ASSERT_NE(kernel.object(), nullptr);

@@ -30,8 +30,8 @@ inline const Function kFunctions[] = {
     {NestOp::kLog2, 0.51, [](float x) { return std::log2(static_cast<long double>(x)); }},
     {NestOp::kLog10, 0.51, [](float x) { return std::log10(static_cast<long double>(x)); }},
     {NestOp::kLog1p, 0.51, [](float x) { return std::log1p(static_cast<long double>(x)); }},
-    {NestOp::kTanh, 2.5, [](float x) { return std::tanh(static_cast<long double>(x)); }},
-    {NestOp::kSigmoid, 2.5,
+    {NestOp::kTanh, 2.0, [](float x) { return std::tanh(static_cast<long double>(x)); }},
+    {NestOp::kSigmoid, 1.5,
      [](float x) {
        // In the form that does not cancel or overflow.
        long double e = std::exp(-std::fabs(static_cast<long double>(x)));

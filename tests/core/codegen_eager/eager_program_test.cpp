@@ -4,6 +4,7 @@
 // the kernel cache, give the same bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "core/codegen_eager/test_kernels.h"
@@ -24,16 +25,19 @@ class Program {
   Program(uint32_t seed, int64_t scale) : random_(seed), scale_(scale) {}
 
   // Runs `length` operations; returns the bytes of all tensors that are left.
-  std::string run(EagerExecutor& executor, EagerMode mode, int length, uint32_t cut_seed) {
+  std::string run(EagerExecutor& executor, EagerMode mode, int length, uint32_t cut_seed,
+                  bool cut = false) {
     set_eager_mode(mode);
     std::mt19937 cuts(cut_seed);
     session_.before_append = [&](Window& w) {
-      if (cut_seed != 0 && cuts() % 12 == 0) test::run_window(w, executor, mode);
+      if (cut_seed != 0 && cuts() % 12 == 0) test::run_window(w, executor, mode, false, cut);
     };
+    positions_ = session_.empty({4096}, DType::kInt64);
+    for (int64_t i = 0; i < 4096; ++i) positions_.data<int64_t>()[i] = random_() % 2;
     for (int i = 0; i < 6; ++i)
       live_.push_back(input(i % 3 == 2 ? DType::kBFloat16 : DType::kFloat32));
     for (int i = 0; i < length; ++i) step();
-    test::run_window(session_.window(), executor, mode);
+    test::run_window(session_.window(), executor, mode, false, cut);
     std::string bytes;
     for (const Tensor& t : live_) {
       bytes.append(reinterpret_cast<const char*>(t.storage->address()), t.storage->bytes());
@@ -91,7 +95,7 @@ class Program {
   }
 
   void step() {
-    switch (pick(12)) {
+    switch (pick(18)) {
       case 0:
         return view();
       case 1:
@@ -112,9 +116,129 @@ class Program {
         session_.with_scalar(pick(2) == 0 ? LoweredOp::kMul : LoweredOp::kAdd, x, 0.75, out);
         return keep(out);
       }
+      case 8:
+        return indexed();
+      case 9:
+        return window_read();
+      case 10:
+        return flip();
+      case 11:
+        return positional();
       default:
         return pointwise();
     }
+  }
+
+  static AttributeWriter indexing_words(size_t dim, bool all_dims) {
+    AttributeWriter a;
+    const auto d = static_cast<int64_t>(dim);
+    for (int64_t word : {d, int64_t{all_dims ? 0 : 1}, int64_t{1} << d, int64_t{0}}) {
+      a.structural(word);
+    }
+    return a;
+  }
+
+  // A read at computed places, an operation on what it read, and a write back.
+  void indexed() {
+    const Tensor x = any();
+    if (x.sizes.empty() || x.numel() > 1000) return;
+    const size_t dim = pick(x.sizes.size());
+    if (x.sizes[dim] < 2) return;
+    const bool all_dims = pick(2) == 0;
+    Sizes sizes = x.sizes;
+    sizes[dim] = static_cast<int64_t>(pick(7)) + 1;
+    const auto index = [&] {
+      Sizes own = all_dims ? sizes : Sizes{sizes[dim]};
+      Tensor t = positions_.slice(0, static_cast<int64_t>(pick(50)), 0);
+      t.sizes = own;
+      t.strides = test::contiguous(own);
+      return t;
+    };
+    const Tensor rows = session_.empty(sizes, x.dtype), changed = session_.empty(sizes, x.dtype);
+    note(all_dims ? "gather and scatter" : "index_select and index_add");
+    session_.record(all_dims ? LoweredOp::kGather : LoweredOp::kIndexSelect, {x, index()}, {rows},
+                    indexing_words(dim, all_dims));
+    session_.pointwise(LoweredOp::kTanh, {rows}, changed);
+    static constexpr LoweredOp kScatters[] = {LoweredOp::kScatter, LoweredOp::kScatterAdd,
+                                              LoweredOp::kScatterMaxOnly};
+    static constexpr LoweredOp kWrites[] = {LoweredOp::kIndexCopy, LoweredOp::kIndexAdd};
+    const LoweredOp op = all_dims ? kScatters[pick(3)] : kWrites[pick(2)];
+    const bool in_place =
+        pick(2) == 0 && std::find(x.strides.begin(), x.strides.end(), 0) == x.strides.end();
+    const Tensor out = in_place ? x : session_.empty(x.sizes, x.dtype);
+    session_.record(op, {x, index(), changed}, {out}, indexing_words(dim, all_dims));
+    if (pick(2) == 0) keep(rows);
+    if (!in_place) keep(out);
+  }
+
+  // A pad of one dim, or two parts of a tensor in the other order.
+  void window_read() {
+    const Tensor x = any();
+    if (x.sizes.empty() || x.numel() > 1000) return;
+    const size_t dim = pick(x.sizes.size());
+    Sizes sizes = x.sizes;
+    AttributeWriter a;
+    if (pick(2) == 0) {
+      sizes[dim] += 3;
+      for (int64_t word : {int64_t{0}, int64_t{1} << dim, int64_t{0}, int64_t{0}})
+        a.structural(word);
+      a.value(0.5);
+      a.value(int64_t{2});
+      const Tensor out = session_.empty(sizes, x.dtype);
+      note("pad");
+      session_.record(LoweredOp::kPad, {x}, {out}, a);
+      return keep(out);
+    }
+    if (x.sizes[dim] < 2) return;
+    for (int64_t word : {static_cast<int64_t>(dim), int64_t{0}, int64_t{0}, int64_t{0}})
+      a.structural(word);
+    const Tensor out = session_.empty(sizes, x.dtype);
+    note("roll");
+    session_.record(LoweredOp::kCat, {x.slice(dim, 1, sizes[dim] - 1), x.slice(dim, 0, 1)}, {out},
+                    a);
+    keep(out);
+  }
+
+  void flip() {
+    const Tensor x = any();
+    if (x.sizes.empty()) return;
+    const size_t dim = pick(x.sizes.size());
+    Tensor from = x;
+    from.offset += (x.sizes[dim] - 1) * x.strides[dim];
+    from.strides[dim] = -x.strides[dim];
+    const Tensor out = session_.empty(x.sizes, x.dtype);
+    note("flip");
+    session_.pointwise(LoweredOp::kCopy, {from}, out);
+    keep(out);
+  }
+
+  // Operations whose elements depend on their position.
+  void positional() {
+    const Tensor x = any();
+    const Tensor y = session_.empty(x.sizes, x.dtype);
+    AttributeWriter a;
+    a.structural(static_cast<int64_t>(x.dtype));
+    a.structural(0);
+    if (x.sizes.size() >= 2 && pick(2) == 0) {
+      note("Tril");
+      a.value(static_cast<int64_t>(pick(3)) - 1);
+      session_.record(LoweredOp::kTril, {x}, {y}, a);
+      return keep(y);
+    }
+    if (pick(2) == 0) {
+      note("Arange");
+      a.value(-1.0);
+      a.value(0.125);
+      session_.record(LoweredOp::kArange, {}, {y}, a);
+      return keep(y);
+    }
+    note("NativeDropout");
+    a.value(int64_t{5});
+    a.value(static_cast<int64_t>(pick(100)));
+    a.value(0.25);
+    const Tensor mask = session_.empty(x.sizes, DType::kBool);
+    session_.record(LoweredOp::kNativeDropout, {x}, {y, mask}, a);
+    keep(y);
   }
 
   void pointwise() {
@@ -264,6 +388,7 @@ class Program {
   const int64_t scale_;
   Session session_;
   std::vector<Tensor> live_;
+  Tensor positions_;  // zeros and ones
   std::vector<std::string> log_;
 };
 
@@ -289,6 +414,26 @@ TEST_P(Programs, StrictAndAdaptiveAreEqualToTheBit) {
     }
   }
   EXPECT_GT(counter("Launch.Fused").value(), 0);
+}
+
+TEST(EmulatedPrograms, ASlowCompilerChangesNoBits) {
+  using namespace std::chrono_literals;
+  EmulatedTarget target({.base = 2ms, .per_operation = 100us, .launch = 10us, .workers = 2});
+  for (uint32_t seed = 1000; seed < 1008; ++seed) {
+    EagerExecutor plain(test::kernels()), emulated(test::kernels());
+    emulated.emulate(target);
+    const std::string expected = Program(seed, 1).run(plain, EagerMode::kStrict, 40, 0);
+    for (const EagerMode mode :
+         {EagerMode::kAdaptive, EagerMode::kAdaptive, EagerMode::kStrict, EagerMode::kAdaptive}) {
+      for (const uint32_t cut : {0u, 17u}) {
+        EXPECT_TRUE(Program(seed, 1).run(emulated, mode, 40, cut, true) == expected)
+            << "seed " << seed << " cut " << cut;
+      }
+    }
+  }
+  test::kernels().wait_idle();
+  EXPECT_GT(counter("Emulated.CompileWait").value(), 0);
+  EXPECT_GT(counter("Emulated.Launch").value(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Programs, ::testing::Range(0, 8));

@@ -176,10 +176,10 @@ std::unique_ptr<RecordExecutor> make_executor(const Stream& stream) {
   return std::make_unique<EagerExecutor>(test::kernels(), &stream);
 }
 
-// Device threads, waits from the recording thread, events and two streams.
-TEST(EagerStreamTest, StreamsRunLoweredOperations) {
+// Adds one to a tensor many times, and reads it now and then.
+void count_on_a_stream(std::unique_ptr<RecordExecutor> (*make)()) {
   set_eager_mode(EagerMode::kAdaptive);
-  Stream::set_executor(make_executor);
+  Stream::set_executor(make);
   {
     Runtime runtime(std::make_unique<test::SmallTarget>(1));
     Device& device = runtime.device(0);
@@ -216,6 +216,20 @@ TEST(EagerStreamTest, StreamsRunLoweredOperations) {
   }
   Stream::set_executor(nullptr);
   test::kernels().wait_idle();
+}
+
+TEST(EagerStreamTest, StreamsRunLoweredOperations) { count_on_a_stream(make_executor); }
+
+TEST(EagerStreamTest, WaitsTakeAsLongAsAnEmulatedCompile) {
+  using namespace std::chrono_literals;
+  static EmulatedTarget target({.base = 150ms, .per_operation = 1us, .launch = 20us});
+  const auto started = std::chrono::steady_clock::now();
+  count_on_a_stream([]() -> std::unique_ptr<RecordExecutor> {
+    auto executor = std::make_unique<EagerExecutor>(test::kernels());
+    executor->emulate(target);
+    return executor;
+  });
+  EXPECT_GE(std::chrono::steady_clock::now() - started, 150ms);
 }
 
 }  // namespace

@@ -29,6 +29,12 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double cdf(double x) { return 0.5 * (1 + std::erf(x / std::sqrt(2.0))); }
 double gelu_inner(double x) { return std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x); }
 double softplus(double x) { return std::log1p(std::exp(x)); }
+double trigamma(double x) {  // the sum, with the integral and half a term for its tail
+  double total = 0;
+  for (int k = 0; k < 1000; ++k) total += 1 / ((x + k) * (x + k));
+  const double rest = x + 1000;
+  return total + 1 / rest + 0.5 / (rest * rest) + 1 / (6 * rest * rest * rest);
+}
 double derivative(const Function& f, double x) {
   constexpr double h = 1e-5;
   return (f({x + h}) - f({x - h})) / (2 * h);
@@ -175,6 +181,21 @@ const Case kCases[] = {
     {LoweredOp::kShrinkBackward, F(std::abs(v[1]) <= v[2] ? 0 : v[0]), {0.5}},
     {LoweredOp::kLogSigmoidBackward, F(v[0] * sigmoid(-v[1]))},
     {LoweredOp::kLogitBackward, F(v[0] / (v[1] * (1 - v[1]))), {}, 0.1, 0.9},
+    {LoweredOp::kHeaviside, F(v[0] == 0 ? v[1] : v[0] > 0)},
+    {LoweredOp::kXlog1py, F(v[0] * std::log1p(v[1])), {}, -0.9, 3},
+    {LoweredOp::kEntr, F(-v[0] * std::log(v[0])), {}, 0.1, 3},
+    {LoweredOp::kTrigamma, F(trigamma(v[0])), {}, 0.3, 5},
+    {LoweredOp::kAngle, F(v[0] < 0 ? M_PI : 0)},
+    {LoweredOp::kRoundDecimals, F(std::nearbyint(v[0] * v[1]) / v[1]), {4}},
+    {LoweredOp::kRoundTens, F(std::nearbyint(v[0] / v[1]) * v[1]), {4}, -30, 30},
+    {LoweredOp::kLogitBackwardClamped,
+     F(v[1]<v[2] || v[1]> 1 - v[2] ? 0 : v[0] / (v[1] * (1 - v[1]))),
+     {0.3},
+     0.1,
+     0.9},
+    {LoweredOp::kNativeDropoutBackward, F(v[0] * v[1] * v[2]), {1.25}},
+    {LoweredOp::kPrelu, F(v[0] > 0 ? v[0] : v[1] * v[0])},
+    {LoweredOp::kGlu, F(v[0] * sigmoid(v[1]))},
 };
 
 const Case kPredicates[] = {
@@ -226,7 +247,8 @@ TEST_F(LoweringTest, PointwiseOperationsFollowTheirDefinitions) {
       for (int k = 0; k < info.operands; ++k) {
         operands.push_back(random({kSize}, type.dtype, c.low, c.high));
       }
-      const bool masked = c.op == LoweredOp::kWhere || c.op == LoweredOp::kMaskedFill;
+      const bool masked = c.op == LoweredOp::kWhere || c.op == LoweredOp::kMaskedFill ||
+                          c.op == LoweredOp::kNativeDropoutBackward;
       if (masked) operands[c.op == LoweredOp::kWhere ? 0 : 1] = random({kSize}, DType::kBool, 0, 2);
       const Tensor out = s.empty({kSize}, type.dtype);
       s.pointwise(c.op, operands, out, c.values, type.dtype);
@@ -306,6 +328,54 @@ TEST_F(LoweringTest, IntegersWrapAndDivideAsInPyTorch) {
             << op_info(op_id(op.op)).id << " " << name(dtype) << " of " << x << ", " << y;
       }
     }
+  }
+}
+
+TEST_F(LoweringTest, IntegerPowersWrapAndInvertUnits) {
+  const std::vector<int64_t> bases = {-3, -2, -1, 0, 1, 2, 3, 7},
+                             exponents = {-3, -2, 0, 1, 2, 5, 13, 63};
+  for (DType dtype : {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64}) {
+    const Tensor a = s.empty({64}, dtype), b = s.empty({64}, dtype), out = s.empty({64}, dtype);
+    for (int64_t i = 0; i < 64; ++i) {
+      const bool positive = dtype == DType::kUInt8;
+      const auto value = [&](int64_t v) { return static_cast<double>(positive ? std::abs(v) : v); };
+      test::set(a, i, value(bases[static_cast<size_t>(i / 8)]));
+      test::set(b, i, value(exponents[static_cast<size_t>(i % 8)]));
+    }
+    s.pointwise(LoweredOp::kPowInt, {a, b}, out, {}, dtype);
+    run();
+    for (int64_t i = 0; i < 64; ++i) {
+      const auto base = static_cast<int64_t>(test::get(a, i));
+      const auto exponent = static_cast<int64_t>(test::get(b, i));
+      uint64_t power = 1;
+      for (int64_t k = 0; k < exponent; ++k) power *= static_cast<uint64_t>(base);
+      if (exponent < 0) power = base == 1 ? 1 : 0;
+      if (exponent < 0 && base == -1) power = exponent % 2 == 0 ? 1 : ~uint64_t{0};
+      const Tensor expected = s.empty({1}, dtype);  // the low bytes
+      std::memcpy(expected.storage->address(), &power, element_size(dtype));
+      ASSERT_EQ(test::get(out, i), test::get(expected, 0))
+          << name(dtype) << base << " " << exponent;
+    }
+  }
+}
+
+TEST_F(LoweringTest, GradientsWithTwoResults) {
+  const Tensor g = random({4, 6}, DType::kFloat32, -1, 1);
+  const Tensor x = random({4, 12}, DType::kFloat32, -2, 2), w = random({6}, DType::kFloat32, 0, 1);
+  const Tensor a = x.slice(1, 0, 6), b = x.slice(1, 6, 6);
+  const Tensor dx = s.empty({4, 12}), da = s.empty({4, 6}), dw = s.empty({4, 6});
+  AttributeWriter words;
+  words.structural(static_cast<int64_t>(DType::kFloat32));
+  words.structural(0);
+  s.record(LoweredOp::kGluBackward, {g, a, b}, {dx.slice(1, 0, 6), dx.slice(1, 6, 6)}, words);
+  s.record(LoweredOp::kPreluBackward, {g, a, w}, {da, dw}, words);
+  run();
+  for (int64_t i = 0; i < 24; ++i) {
+    const double grad = test::get(g, i), u = test::get(a, i), gate = sigmoid(test::get(b, i));
+    EXPECT_NEAR(test::get(dx.slice(1, 0, 6), i), grad * gate, 1e-6);
+    EXPECT_NEAR(test::get(dx.slice(1, 6, 6), i), grad * u * gate * (1 - gate), 1e-6);
+    EXPECT_NEAR(test::get(da, i), u > 0 ? grad : grad * test::get(w, i % 6), 1e-6);
+    EXPECT_NEAR(test::get(dw, i), u > 0 ? 0 : grad * u, 1e-6);
   }
 }
 

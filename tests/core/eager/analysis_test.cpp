@@ -71,6 +71,23 @@ TEST(WindowKeyTest, StructuralAttributesAre) {
   EXPECT_NE(key_of(sum(0)), key_of(sum(1)));
 }
 
+// The padded dim comes first in the record in both, but not in memory.
+TEST(WindowKeyTest, TheOrderOfDimsWhosePositionsCountIs) {
+  const auto pad = [](bool transposed) {
+    return [=](Session& s) {
+      AttributeWriter a;
+      for (int64_t word : {0, 1, 0, 0}) a.structural(word);
+      a.value(0.0);
+      a.value(int64_t{1});
+      Tensor from = s.empty(transposed ? Sizes{5, 3} : Sizes{3, 5});
+      Tensor to = s.empty(transposed ? Sizes{5, 4} : Sizes{4, 5});
+      if (transposed) from = from.transpose(0, 1), to = to.transpose(0, 1);
+      s.record(LoweredOp::kPad, {from}, {to}, a);
+    };
+  };
+  EXPECT_NE(key_of(pad(false)), key_of(pad(true)));
+}
+
 class AnalysisTest : public ::testing::Test {
  protected:
   std::vector<std::string> edges() {
@@ -120,6 +137,31 @@ TEST_F(AnalysisTest, OverwritesFollowReadsAndWrites) {
   negate(y, z);
   negate(z, y);
   EXPECT_EQ(edges(), (Edges{"0 forward 1", "1 forward 2", "1 aligned 2", "0 aligned 2"}));
+}
+
+// Slices of the same rows: what is read or written at computed places may be anywhere.
+TEST_F(AnalysisTest, ComputedPlacesOverlapTheirWholeTensor) {
+  const Tensor x = s.empty({4, 6}), index = s.empty({1}, DType::kInt64), row = s.empty({1, 6});
+  const Tensor y = s.empty({4, 6}), z = s.empty({4, 6});
+  AttributeWriter a;
+  for (int64_t word : {0, 1, 1, 0}) a.structural(word);
+  negate(x, y);
+  s.record(LoweredOp::kEmbedding, {y, index}, {row}, a);    // reads all of y
+  s.record(LoweredOp::kIndexAdd, {y, index, row}, {y}, a);  // writes some of it
+  negate(y, z);
+  EXPECT_EQ(edges(), (Edges{"0 order 1", "1 forward 2", "1 order 2", "0 order 2", "2 order 3",
+                            "0 forward 3"}));
+}
+
+TEST_F(AnalysisTest, ReadsWithNegativeStridesAreNotForwarded) {
+  const Tensor x = s.empty({6}), y = s.empty({6}), z = s.empty({6});
+  Tensor flipped = y;
+  flipped.offset = 5;
+  flipped.strides = {-1};
+  negate(x, y);
+  negate(flipped, z);
+  negate(x.slice(0, 0, 1), y.slice(0, 0, 1));
+  EXPECT_EQ(edges(), (Edges{"0 order 1", "1 order 2", "0 order 2"}));
 }
 
 TEST_F(AnalysisTest, ANewWriteHidesTheOldOne) {

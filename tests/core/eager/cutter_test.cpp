@@ -39,7 +39,7 @@ std::vector<size_t> cuts(Cutter& cutter, const Window& w,
   size_t done = 0;
   while (done < w.size()) {
     const size_t end = std::min(w.size(), available(done));
-    const size_t n = cutter.next(w, done, end, end == w.size());
+    const size_t n = cutter.next(w, done, end, end == w.size() ? "Synchronize" : nullptr);
     if (n == 0) continue;
     cutter.take(w, done, n);
     done += n;
@@ -88,10 +88,10 @@ TEST(CutterTest, LeadingHostCallsRunAtOnce) {
   s.pointwise(LoweredOp::kNeg, {x}, x);
   Cutter cutter;
   for (size_t i = 0; i < 2; ++i) {
-    ASSERT_EQ(cutter.next(s.window(), i, i + 1, false), 1u);
+    ASSERT_EQ(cutter.next(s.window(), i, i + 1, nullptr), 1u);
     cutter.take(s.window(), i, 1);
   }
-  EXPECT_EQ(cutter.next(s.window(), 2, 3, false), 0u);
+  EXPECT_EQ(cutter.next(s.window(), 2, 3, nullptr), 0u);
 }
 
 TEST(CutterTest, AWaitTakesEverything) {
@@ -99,8 +99,54 @@ TEST(CutterTest, AWaitTakesEverything) {
   const Tensor x = s.empty({64});
   s.pointwise(LoweredOp::kNeg, {x}, x);
   Cutter cutter;
-  EXPECT_EQ(cutter.next(s.window(), 0, 1, false), 0u);
-  EXPECT_EQ(cutter.next(s.window(), 0, 1, true), 1u);
+  EXPECT_EQ(cutter.next(s.window(), 0, 1, nullptr), 0u);
+  EXPECT_EQ(cutter.next(s.window(), 0, 1, "HostRead"), 1u);
+  EXPECT_STREQ(cutter.reason(), "HostRead");
+}
+
+// Lengths of the windows of `steps` steps, the last of which ends with a wait for `reason`.
+std::vector<size_t> lengths(Cutter& cutter, int steps, const char* reason) {
+  Session s;
+  const Tensor x = s.empty({64});
+  for (int i = 0; i < steps; ++i) record_step(s, x);
+  std::vector<size_t> result;
+  for (size_t done = 0, n; done < s.window().size(); done += n) {
+    n = cutter.next(s.window(), done, s.window().size(), reason);
+    cutter.take(s.window(), done, n);
+    result.push_back(n);
+  }
+  return result;
+}
+
+TEST(CutterTest, WhereAProgramWaitsAgainIsABoundary) {
+  Cutter cutter;
+  lengths(cutter, 1, "HostRead");
+  const std::vector<size_t> one = lengths(cutter, 1, "HostRead");
+  std::vector<size_t> three;
+  for (int i = 0; i < 3; ++i) three.insert(three.end(), one.begin(), one.end());
+  EXPECT_EQ(lengths(cutter, 3, "HostRead"), three);
+}
+
+TEST(CutterTest, AFullQueueMakesNoBoundary) {
+  Cutter waits, runs;
+  for (int i = 0; i < 2; ++i) lengths(waits, 1, "BackPressure");
+  EXPECT_EQ(lengths(waits, 3, "HostRead"), lengths(runs, 3, "HostRead"));
+}
+
+TEST(CutterTest, EqualRecordsAreCutRegularly) {
+  Session s;
+  const Tensor x = s.empty({64});
+  for (int i = 0; i < 120; ++i) s.pointwise(LoweredOp::kTanh, {x}, x);
+  Cutter cutter;
+  std::vector<size_t> lengths;
+  for (size_t done = 0, n; (n = cutter.next(s.window(), done, 120, nullptr)) != 0; done += n) {
+    cutter.take(s.window(), done, n);
+    lengths.push_back(n);
+    if (lengths.size() == 5) break;
+  }
+  // The first depends on where the program began.
+  EXPECT_EQ(std::vector<size_t>(lengths.begin() + 1, lengths.end()),
+            std::vector<size_t>(4, Cutter::kReach));
 }
 
 }  // namespace

@@ -91,13 +91,66 @@ TEST(GraphTest, AppendRenamesAxesInputsAndScalars) {
   const ValueId x = b.input(b.add_input(DType::kBFloat16, 0b111));
   b.add_scalar(DType::kFloat64);
   const int scalar = b.add_scalar(DType::kFloat32);
-  const std::vector<ValueId> results = b.append(inner, {0, 2}, {x}, {scalar});
+  const std::vector<GraphOutput> results = b.append(inner, {{0}, {2}}, {x}, {scalar});
   ASSERT_EQ(results.size(), 1u);
-  EXPECT_EQ(b.value(results[0]).axes, 0b111);
-  b.output(results[0], 0b111);
+  EXPECT_EQ(b.value(results[0].value).axes, 0b111);
+  b.output(results[0].value, 0b111);
   const std::string text = to_text(b.finish());
   EXPECT_NE(text.find("scalar 1 : f32[]"), std::string::npos);
   EXPECT_NE(text.find("reduce_max %3 : f32[a0,a1]"), std::string::npos);
+}
+
+constexpr const char* kScatter =
+    "graph parallel=1 rows=1\n"
+    "input f32[a0]\n"
+    "input i64[a1]\n"
+    "scalar i64\n"
+    "%0 = input 1 : i64[a1]\n"
+    "%1 = scalar 0 : i64[]\n"
+    "%2 = check_index %0 %1 : i64[a1]\n"
+    "%3 = lt %0 %1 : i1[a1]\n"
+    "%4 = gather 0 %2 %3 : f32[a0,a1]\n"
+    "output %4 : [a0] add at %2 if %3\n"
+    "output %4 : [a0] maximum at %2\n";
+
+TEST(GraphTest, GathersAndScattersAreReadBack) {
+  const Graph graph = parse_graph(kScatter);
+  EXPECT_EQ(verify_message(graph), "");
+  EXPECT_EQ(to_text(graph), kScatter);
+  EXPECT_EQ(error_of(replaced(kScatter, "gather 0 %2", "gather 2 %2")),
+            "%4 (gather): no such input");
+  EXPECT_EQ(error_of(replaced(kScatter, "gather 0 %2", "gather 0 %3")),
+            "%4 (gather): the offset is i64");
+  EXPECT_EQ(error_of(replaced(kScatter, "add at %2", "add at %3")),
+            "an output's offset is not i64");
+  EXPECT_EQ(error_of(replaced(kScatter, "if %3", "if %2")), "an output's mask is not i1");
+  EXPECT_EQ(error_of(replaced(kScatter, "[a0] maximum at %2", "[a0]")),
+            "an output lacks axes of its value");
+  EXPECT_EQ(error_of(replaced(kScatter, "add at %2 if", "plus at %2 if")),
+            "graph, line 10: unexpected 'plus'");
+}
+
+TEST(GraphTest, AppendKeepsPositionsOfSplitAxes) {
+  GraphBuilder inner(1, 0);
+  const int in = inner.add_input(DType::kFloat32, 1);
+  const ValueId at = inner.index(0);
+  inner.output(inner.gather(in, at), 1);
+  inner.output({.value = inner.input(in), .axes = 1, .combine = Combine::kAdd, .offset = at});
+  const Graph graph = inner.finish();
+  GraphBuilder b(2, 0);
+  b.add_input(DType::kFloat64, 0);
+  const ValueId x = b.input(b.add_input(DType::kFloat32, 0b11));
+  const std::vector<GraphOutput> outputs = b.append(graph, {{1, 0}}, {x}, {});
+  ASSERT_EQ(outputs.size(), 2u);
+  EXPECT_EQ(b.value(outputs[0].value).attr, 1);
+  // index(a1) * extent(a0) + index(a0)
+  const Value sum = b.value(b.value(outputs[0].value).args[0]);
+  ASSERT_EQ(sum.op, IrOp::kAdd);
+  const Value product = b.value(sum.args[0]);
+  EXPECT_EQ(b.value(product.args[0]).attr, 1);
+  EXPECT_EQ(b.value(product.args[1]).op, IrOp::kExtent);
+  EXPECT_EQ(b.value(sum.args[1]).attr, 0);
+  EXPECT_EQ(outputs[1].offset, b.value(outputs[0].value).args[0]);
 }
 
 TEST(GraphTest, VerifierNamesTheBrokenRule) {

@@ -35,12 +35,13 @@ class MathEmitter {
     Value* quadrant;  // i64, low two bits count
   };
 
-  Value* exp32(Value* x);
+  Value* exp32(Value* x, bool positive = true);  // positive: the argument may be
   Value* log32(Value* x);
   Value* tanh32(Value* x);
   Value* sigmoid32(Value* x);
   Value* erf32(Value* x);
-  Value* divide32(Value* x, Value* d);  // finite x >= 0 by d in [1, 2^100]
+  // Finite x >= 0 by d + rest, d in [1, 2^100] and rest the little that d was rounded by.
+  Value* divide32(Value* x, Value* d, Value* rest);
 
   Value* unary_wide(NestOp op, Value* x);
   WideExp exp_parts(Value* x, double base_log2);  // of base^x; |result| within 2^+-1000

@@ -78,6 +78,8 @@ void NestEmitter::begin_function(int phase) {
   v_.set_status(field(offsetof(KernelArgs, status)));
   nothing_ = b_.CreateAlloca(b_.getInt64Ty());
   b_.CreateStore(b_.getInt64(0), nothing_);
+  sink_ = b_.CreateAlloca(b_.getInt64Ty());
+  b_.CreateStore(b_.getInt64(0), sink_);
 
   vals_.assign(nest_.nodes.size(), nullptr);
   pos_.fill(nullptr);
@@ -404,6 +406,44 @@ void NestEmitter::emit_column(int phase) {
   });
 }
 
+// Rows that carry nothing from one to the next but what they write: all columns of a block follow
+// one another within a row, which reads memory in order.
+bool NestEmitter::columns_inside_rows() const {
+  if (analysis_.passes() != 1 || !analysis_.buffered().empty()) return false;
+  for (size_t id = 0; id < nest_.nodes.size(); ++id) {
+    NestOpClass cls = op_class(nest_.nodes[id].op);
+    if (cls == NestOpClass::kReduce || cls == NestOpClass::kScan) return false;
+    if (cls == NestOpClass::kEffect && !analysis_.varies_over_rows(static_cast<NodeId>(id)))
+      return false;
+  }
+  return true;
+}
+
+void NestEmitter::emit_rows_of_columns(Value* from, Value* to) {
+  auto emit_scalars = [&](bool of_row) {
+    for (size_t id = 0; id < nest_.nodes.size(); ++id) {
+      NodeId node = static_cast<NodeId>(id);
+      bool effect = op_class(nest_.nodes[id].op) == NestOpClass::kEffect;
+      if (effect || vals_[id] != nullptr || analysis_.is_vector(node)) continue;
+      if (analysis_.varies_over_rows(node) == of_row) emit_node(node);
+    }
+  };
+  Value* rows = k(1);
+  for (int d = nest_.parallel_rank; d < nest_.rank(); ++d) rows = b_.CreateMul(rows, extent_[d]);
+  emit_scalars(false);
+  loop(k(0), rows, k(1), {}, [&](Value* row, const Values&) {
+    std::vector<Value*> visible = vals_;
+    set_row_position(row);
+    emit_scalars(true);
+    emit_columns(from, to, [&] {
+      emit_invariant(0);
+      emit_body(0, row, {});
+    });
+    vals_ = std::move(visible);
+    return Values{};
+  });
+}
+
 void NestEmitter::emit_sequential() {
   emit_free();
   int vector_dim = nest_.vector_dim();
@@ -416,6 +456,12 @@ void NestEmitter::emit_sequential() {
     locate_operands();
     Value* from = b_.CreateMul(block, k(kSequentialBlock));
     Value* to = min(b_.CreateAdd(from, k(kSequentialBlock)), columns);
+    if (columns_inside_rows()) {
+      std::vector<Value*> visible = vals_;
+      emit_rows_of_columns(from, to);
+      vals_ = std::move(visible);
+      return Values{};
+    }
     emit_columns(from, to, [&] {
       for (int p = 0; p < analysis_.passes(); ++p) {
         emit_invariant(p);

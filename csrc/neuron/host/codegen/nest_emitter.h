@@ -38,6 +38,8 @@ class NestEmitter {
   void emit_split(int phase);
   void emit_column(int phase);
   void emit_sequential();
+  bool columns_inside_rows() const;
+  void emit_rows_of_columns(Value* from, Value* to);
   // Runs `body` for the items [begin, end); pos_ of the first `dims` dims follows the item.
   void for_items(int dims, const std::function<void()>& body);
   void unravel(Value* linear, int first, int last);  // sets pos_[first .. last)
@@ -129,6 +131,7 @@ class NestEmitter {
   Value* chunks_ = nullptr;
   Value* extent_table_ = nullptr;
   Value* nothing_ = nullptr;  // 8 zero bytes that masked scalar loads read
+  Value* sink_ = nullptr;     // 8 bytes that masked lanes write
   std::vector<Value*> base_, index_stride_, item_pointer_, scalar_;
   std::vector<std::array<Value*, kMaxNestRank>> stride_;
   std::array<Value*, kMaxNestRank> extent_{};

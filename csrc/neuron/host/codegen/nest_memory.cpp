@@ -127,8 +127,8 @@ void NestEmitter::emit_store(NodeId id) {
   }
 }
 
-// Read, combine, write. Lanes are different columns; where an operand has stride 0 along them, they
-// may meet in one place and go one after the other.
+// Read, combine, write. Lanes are different columns, or elements of one row; where an operand has
+// stride 0 along them, they may meet in one place and go one after the other.
 void NestEmitter::emit_store_combine(NodeId id) {
   const NestNode& n = nest_.nodes[id];
   Value* offset = n.args[1] == kNoNode ? nullptr : vals_[n.args[1]];
@@ -153,20 +153,15 @@ void NestEmitter::emit_store_combine(NodeId id) {
                            mask);
     return;
   }
-  loop(k(0), k(kLanes), k(1), {}, [&](Value* lane, const Values&) {
-    auto* write = llvm::BasicBlock::Create(b_.getContext(), "write", function_);
-    auto* next = llvm::BasicBlock::Create(b_.getContext(), "next", function_);
-    b_.CreateCondBr(b_.CreateExtractElement(mask, lane), write, next);
-    b_.SetInsertPoint(write);
+  // Lanes that are off write to a place of their own, so that there is no branch.
+  if (lane_mask(user, false) != nullptr) p = b_.CreateSelect(mask, p, v_.splat(sink_));
+  Type* scalar = v_.memory_type(n.dtype, false);
+  for (uint64_t lane = 0; lane < kLanes; ++lane) {
     Value* place = b_.CreateExtractElement(p, lane);
-    Type* scalar = v_.memory_type(n.dtype, false);
     Value* old = v_.from_memory(n.dtype, b_.CreateAlignedLoad(scalar, place, align));
     Value* sum = v_.combine(n.op, n.dtype, old, b_.CreateExtractElement(x, lane));
     b_.CreateAlignedStore(v_.to_memory(n.dtype, sum), place, align);
-    b_.CreateBr(next);
-    b_.SetInsertPoint(next);
-    return Values{};
-  });
+  }
 }
 
 void NestEmitter::emit_node(NodeId id) {

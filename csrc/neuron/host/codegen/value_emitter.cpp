@@ -343,9 +343,14 @@ Value* ValueEmitter::wrap_index(Value* index, Value* extent) {
   Value* nothing = Constant::getNullValue(index->getType());
   Value* wrapped =
       b.CreateSelect(b.CreateICmpSLT(index, nothing), b.CreateAdd(index, extent), index);
-  Value* outside = b.CreateOr(b.CreateICmpSLT(wrapped, nothing), b.CreateICmpSGE(wrapped, extent));
+  return check_index(wrapped, extent);
+}
+
+Value* ValueEmitter::check_index(Value* index, Value* extent) {
+  // Unsigned: negative indices are far above every extent.
+  Value* outside = b.CreateICmpUGE(index, extent);
   report(outside, kStatusIndexOutOfRange);
-  return b.CreateSelect(outside, nothing, wrapped);
+  return b.CreateSelect(outside, Constant::getNullValue(index->getType()), index);
 }
 
 Value* ValueEmitter::int_divide(NestOp op, DType t, Value* x, Value* y) {

@@ -91,6 +91,7 @@ class ValueEmitter {
   Value* float_remainder(Value* x, Value* y);
   Value* float_max(Value* x, Value* y, bool max);
   Value* wrap_index(Value* index, Value* extent);
+  Value* check_index(Value* index, Value* extent);
   Value* next_after(Value* x, Value* y);
   Value* f16_to_f32(Value* bits);
   Value* f32_to_f16_bits(Value* v);

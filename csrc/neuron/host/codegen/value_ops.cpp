@@ -33,6 +33,8 @@ Value* ValueEmitter::apply(const NestNode& node, DType argument, Value* const* a
       return philox(args[0], args[1], args[2], node.attr);
     case NestOp::kWrapIndex:
       return wrap_index(args[0], args[1]);
+    case NestOp::kCheckIndex:
+      return check_index(args[0], args[1]);
     default:
       break;
   }
