@@ -16,6 +16,7 @@ namespace neuron::glue {
 void add_device_bindings(pybind11::module_& m);  // devices, streams, random numbers
 void add_memory_bindings(pybind11::module_& m);  // snapshot and history
 void add_trace_bindings(pybind11::module_& m);   // counters, operator counts, configuration
+void add_eager_bindings(pybind11::module_& m);   // the eager mode, the log of windows
 
 // Defines a module function whose C++ exceptions, the core's included, become PyTorch's.
 template <typename R, typename... Args, typename... Extra>

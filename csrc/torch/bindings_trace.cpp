@@ -7,6 +7,7 @@
 
 #include "neuron/base/config.h"
 #include "neuron/trace/counters.h"
+#include "neuron/trace/distribution.h"
 #include "torch/bindings.h"
 #include "torch/op_tracking.h"
 #include "torch/source.h"
@@ -18,6 +19,20 @@ namespace {
 std::map<std::string, int64_t> counter_values() {
   const auto values = counters();
   return {values.begin(), values.end()};
+}
+
+py::list distribution_list() {
+  py::list result;
+  for (const DistributionData& d : distributions()) {
+    py::dict entry;
+    entry["name"] = d.name;
+    entry["count"] = d.count;
+    entry["total"] = d.total;
+    entry["min"] = d.smallest;
+    entry["max"] = d.largest;
+    result.append(std::move(entry));
+  }
+  return result;
 }
 
 py::list config_list() {
@@ -60,6 +75,9 @@ std::map<std::string, std::map<std::string, int64_t>> fallbacks() {
 void add_trace_bindings(py::module_& m) {
   define(m, "counters", &counter_values);
   define(m, "clear_counters", &clear_counters);
+  define(m, "counter_descriptions", &counter_descriptions);
+  define(m, "distributions", &distribution_list);
+  define(m, "clear_distributions", &clear_distributions);
   define(m, "config_entries", &config_list);
   define(m, "executed_ops", &executed);
   define(m, "fallback_ops", &fallbacks);

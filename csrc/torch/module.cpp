@@ -80,5 +80,6 @@ PYBIND11_MODULE(_C, m) {
   add_device_bindings(m);
   add_memory_bindings(m);
   add_trace_bindings(m);
+  add_eager_bindings(m);
   define(m, "shutdown", &shutdown);
 }

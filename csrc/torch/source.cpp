@@ -14,6 +14,7 @@
 
 #include "neuron/base/config.h"
 #include "neuron/trace/source_table.h"
+#include "torch/backward_source.h"
 
 namespace neuron::glue {
 namespace {
@@ -35,10 +36,16 @@ PyCodeObject* code_of(Frame* f) { return f->f_code; }
 const void* instruction(Frame* f) { return f->prev_instr; }
 #endif
 
+enum class Owner : uint8_t {
+  kUser,
+  kLibrary,
+  kEngine,  // the function of PyTorch that calls autograd's engine
+};
+
 // What is known about a code object that the process has met; entries keep it alive.
 struct Known {
   std::mutex mutex;
-  std::unordered_map<PyCodeObject*, bool> library;      // guarded by mutex
+  std::unordered_map<PyCodeObject*, Owner> owners;      // guarded by mutex
   std::unordered_map<const void*, SourceId> sources;    // guarded by mutex, by instruction address
 };
 
@@ -51,7 +58,7 @@ Known& known() {
 struct Cache {
   struct Code {
     PyCodeObject* code = nullptr;
-    bool library = false;
+    Owner owner = Owner::kUser;
   };
   struct Line {
     const void* instruction = nullptr;
@@ -85,19 +92,21 @@ std::string text_of(PyObject* unicode) {
 }
 
 // Slow path, once per code object.
-bool classify(PyCodeObject* code) {
+Owner classify(PyCodeObject* code) {
   Known& k = known();
   {
     std::lock_guard lock(k.mutex);
-    auto it = k.library.find(code);
-    if (it != k.library.end()) return it->second;
+    auto it = k.owners.find(code);
+    if (it != k.owners.end()) return it->second;
   }
   const PyGILState_STATE gil = PyGILState_Ensure();
   Py_INCREF(code);
   const bool library = in_library(text_of(code->co_filename));
+  const bool engine = library && text_of(code->co_name) == "_engine_run_backward";
   PyGILState_Release(gil);
   std::lock_guard lock(k.mutex);
-  return k.library.try_emplace(code, library).first->second;
+  const Owner owner = engine ? Owner::kEngine : library ? Owner::kLibrary : Owner::kUser;
+  return k.owners.try_emplace(code, owner).first->second;
 }
 
 // Slow path, once per instruction that records an operation. The frame is this thread's own, so it
@@ -122,10 +131,32 @@ SourceId resolve(Frame* frame, PyCodeObject* code) {
   return k.sources.try_emplace(at, id).first->second;
 }
 
-bool library_code(PyCodeObject* code) {
+Owner owner_of(PyCodeObject* code) {
   Cache::Code& entry = cache.codes[hash(code) % cache.codes.size()];
   if (entry.code != code) entry = {code, classify(code)};
-  return entry.library;
+  return entry.owner;
+}
+
+// The line of the innermost user's frame. `from_engine`: no Python code is between autograd's engine
+// and the operation.
+SourceId user_line(bool* from_engine) {
+  *from_engine = true;
+  PyThreadState* thread = PyGILState_GetThisThreadState();
+  if (thread == nullptr) return 0;
+  bool innermost = true;
+  for (Frame* f = current_frame(thread); f != nullptr; f = f->previous) {
+    PyCodeObject* code = code_of(f);
+    if (code == nullptr) continue;
+    const Owner owner = owner_of(code);
+    if (innermost) *from_engine = owner == Owner::kEngine;
+    innermost = false;
+    if (owner != Owner::kUser) continue;
+    const void* at = instruction(f);
+    Cache::Line& entry = cache.lines[hash(at) % cache.lines.size()];
+    if (entry.instruction != at) entry = {at, resolve(f, code)};
+    return entry.source;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -136,17 +167,9 @@ void set_library_paths(std::vector<std::string> directories) {
 
 SourceId current_source() noexcept {
   if (!config().enable_stack_trace) return 0;
-  PyThreadState* thread = PyGILState_GetThisThreadState();
-  if (thread == nullptr) return 0;
-  for (Frame* f = current_frame(thread); f != nullptr; f = f->previous) {
-    PyCodeObject* code = code_of(f);
-    if (code == nullptr || library_code(code)) continue;
-    const void* at = instruction(f);
-    Cache::Line& entry = cache.lines[hash(at) % cache.lines.size()];
-    if (entry.instruction != at) entry = {at, resolve(f, code)};
-    return entry.source;
-  }
-  return 0;
+  bool from_engine;
+  const SourceId line = user_line(&from_engine);
+  return with_backward(line, from_engine);
 }
 
 }  // namespace neuron::glue

@@ -21,6 +21,12 @@ def is_neuron_runtime_initialized() -> bool:
 torch.utils.rename_privateuse1_backend("neuron")
 
 from torch_neuronx import _interop, memory, metrics, neuron  # noqa: E402
+from torch_neuronx._eager_mode import (  # noqa: E402
+    eager_mode,
+    get_eager_mode,
+    set_eager_mode,
+)
+from torch_neuronx._explain import explain  # noqa: E402
 from torch_neuronx._op_tracking import (  # noqa: E402
     clear_op_tracking,
     get_executed_ops,
@@ -83,9 +89,12 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "eager_mode",
     "empty_cache",
+    "explain",
     "get_device_name",
     "get_device_properties",
+    "get_eager_mode",
     "get_executed_ops",
     "get_fallback_ops",
     "init",
@@ -104,6 +113,7 @@ __all__ = [
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
     "set_device",
+    "set_eager_mode",
     "set_stream",
     "stream",
     "synchronize",

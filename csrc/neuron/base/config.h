@@ -57,6 +57,8 @@ namespace neuron {
     "PER_OP x operations milliseconds after its compile began; empty: off. Values do not change")   \
   X(emulate_launch_us, double, "TORCH_NEURONX_EMULATE_LAUNCH_US", 0,                                \
     "Emulates a target whose every launch takes this many microseconds")                            \
+  X(dump_dir, std::string, "TORCH_NEURONX_DUMP_DIR", "",                                            \
+    "Directory for the operations, IR, loop nests and LLVM IR of every new plan; empty: none")      \
   X(log_level, std::string, "TORCH_NEURONX_LOG_LEVEL", "warning",                                   \
     "`debug` adds the traceback when the package cannot be loaded")                                \
   X(xdg_cache_home, std::string, "XDG_CACHE_HOME", "",                                              \

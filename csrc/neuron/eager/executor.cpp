@@ -6,8 +6,10 @@
 #include <string>
 #include <thread>
 
+#include "neuron/eager/plan_dump.h"
 #include "neuron/host/kernel_launch.h"
 #include "neuron/runtime/block.h"
+#include "neuron/runtime/device.h"
 #include "neuron/runtime/record_run.h"
 #include "neuron/runtime/stream.h"
 #include "neuron/trace/counters.h"
@@ -23,11 +25,6 @@ constexpr auto kPatience = std::chrono::milliseconds(20);
 
 constexpr auto kNap = std::chrono::milliseconds(10);  // between looks at a compile under way
 
-const char* record_name(const OpRecord& record) {
-  if (is_lowered(record.op)) return op_info(record.op).name;
-  return record.host != nullptr ? record.host->name() : "";
-}
-
 bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
   for (size_t i = 0; i < plan.inputs; ++i) {
     const OperandPlan& o = plan.operands[i];
@@ -40,12 +37,17 @@ bool any_input_poisoned(const WindowForm& form, const KernelPlan& plan) {
 }  // namespace
 
 void install_eager_executor() {
-  Stream::set_executor([]() -> std::unique_ptr<RecordExecutor> {
-    auto executor = std::make_unique<EagerExecutor>(KernelCache::instance());
+  Stream::set_executor([](const Stream& stream) -> std::unique_ptr<RecordExecutor> {
+    auto executor = std::make_unique<EagerExecutor>(KernelCache::instance(), &stream);
     if (EmulatedTarget* target = EmulatedTarget::configured()) executor->emulate(*target);
     return executor;
   });
 }
+
+EagerExecutor::EagerExecutor(KernelCache& kernels, const Stream* stream)
+    : kernels_(kernels),
+      log_(WindowLog::instance(), stream != nullptr ? stream->device().index() : 0,
+           stream != nullptr ? stream->id() : 0) {}
 
 void EagerExecutor::emulate(EmulatedTarget& target) {
   target_ = &target;
@@ -59,7 +61,8 @@ size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t e
   const bool strict = eager_mode() == EagerMode::kStrict;
   const size_t count = slow_->next(window, begin, end, must_run, strict, now);
   if (count > 0) {
-    counter(std::string("Window.") + slow_->reason()).add();
+    ended_ = slow_->reason();
+    counter(std::string("Window.") + ended_).add();
   } else if (must_run != nullptr) {
     // The caller asks again, after it has looked for signals.
     waits.add();
@@ -75,9 +78,12 @@ size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
   if (target_ != nullptr) return next_emulated(window, begin, end, must_run);
   if (eager_mode() == EagerMode::kStrict) {
     strict.add();
+    ended_ = "Strict";
     return 1;
   }
-  return cutter_.next(window, begin, end, must_run);
+  const size_t count = cutter_.next(window, begin, end, must_run);
+  ended_ = cutter_.reason();
+  return count;
 }
 
 size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed failed) noexcept {
@@ -89,7 +95,10 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
       target_->launch();
     }
     const bool seen = cutter_.take(window, begin, left_);
-    fuse_ = seen && eager_mode() == EagerMode::kAdaptive;
+    const bool strict = eager_mode() == EagerMode::kStrict;
+    fuse_ = seen && !strict;
+    alone_ = strict ? WhySingle::kStrict : seen ? WhySingle::kAlone : WhySingle::kFirstSighting;
+    log_.start(ended_);
   }
   size_t last = begin + left_;
   if (fuse_) {
@@ -100,9 +109,12 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
   if (!fuse) last = begin + 1;
   fuse_ = false;
   left_ -= last - begin;
+  log_.add_ops(window, begin, last);
   if (!fuse && !lowered(begin)) {
     const OpRecord& record = window[begin];
     auto error = run_record(record, record_name(record), [&] { record.host->run(); });
+    log_.step(begin, HowRun::kHost, WhySingle::kNone);
+    if (left_ == 0) log_.finish();
     if (error != nullptr) failed(begin, std::move(error));
     return 1;
   }
@@ -117,6 +129,7 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
       failed(i, error);
     }
   }
+  if (left_ == 0) log_.finish();
   return last - begin;
 }
 
@@ -124,6 +137,8 @@ void EagerExecutor::run_plan(const Window& window, size_t begin, size_t end, boo
                              Failed failed) {
   const WindowForm& form = analyzer_.analyze(window, begin, end);
   CachedPlan& plan = plans_.get(form, fuse);
+  if (plan.uses == 1) PlanDump::instance().write(form, plan.plan, kernels_);
+  if (fuse) log_.planned(plan.uses > 1);
   if (fuse && !plan.requested) request_kernels(&plan);
   temporaries_.start(form, plan.plan);
   for (size_t s = 0; s < plan.plan.steps.size(); ++s) {
@@ -163,17 +178,21 @@ void EagerExecutor::run_step(const WindowForm& form, CachedPlan& plan, size_t nu
     const FormNode& node = form.nodes[static_cast<size_t>(step.host_node)];
     const OpRecord& record = *node.record;
     auto error = run_record(record, record_name(record), [&] { record.host->run(); });
+    log_.step(static_cast<size_t>(node.record_index), HowRun::kHost, WhySingle::kNone);
     if (error != nullptr) failed(static_cast<size_t>(node.record_index), std::move(error));
     return;
   }
-  if (step.singles.empty() || any_input_poisoned(form, step.fused)) {
-    return run_singles(form, step, failed);
+  if (step.singles.empty()) return run_singles(form, step, alone_, failed);
+  if (any_input_poisoned(form, step.fused)) {
+    return run_singles(form, step, WhySingle::kPoisoned, failed);
   }
   const KernelObject* object = kernel(step.fused).object();
   if (object == nullptr) {
     waiting.add();
     hurry(&plan);
-    return run_singles(form, step, failed);
+    const bool never = kernels_.state(kernel(step.fused)) == Kernel::State::kFailed;
+    return run_singles(form, step, never ? WhySingle::kCompileFailed : WhySingle::kNotCompiled,
+                       failed);
   }
   std::shared_ptr<const Error> error;
   const OpRecord& first = *form.nodes[static_cast<size_t>(step.nodes.front())].record;
@@ -187,13 +206,15 @@ void EagerExecutor::run_step(const WindowForm& form, CachedPlan& plan, size_t nu
   }
   // Only exhausted memory gets here: what may raise for its values is never fused.
   for (int n : step.nodes) settle(*form.nodes[static_cast<size_t>(n)].record, error);
+  log_.step(form, step.nodes, HowRun::kFused, WhySingle::kNone, step.fused.kernel);
   if (error != nullptr) {
     const FormNode& node = form.nodes[static_cast<size_t>(step.nodes.front())];
     failed(static_cast<size_t>(node.record_index), error);
   }
 }
 
-void EagerExecutor::run_singles(const WindowForm& form, Step& step, Failed failed) {
+void EagerExecutor::run_singles(const WindowForm& form, Step& step, WhySingle why,
+                                Failed failed) {
   static Counter& single = counter("Launch.Single");
   const size_t count = step.singles.empty() ? 1 : step.singles.size();
   for (size_t i = 0; i < count; ++i) {
@@ -210,6 +231,7 @@ void EagerExecutor::run_singles(const WindowForm& form, Step& step, Failed faile
     });
     if (error != nullptr) failed(static_cast<size_t>(node.record_index), std::move(error));
   }
+  log_.step(form, step.nodes, HowRun::kSingle, why, step.fused.kernel);
 }
 
 void EagerExecutor::launch_plan(const WindowForm& form, KernelPlan& plan,

@@ -27,6 +27,7 @@
 #include "neuron/eager/plan_cache.h"
 #include "neuron/eager/slow_target_policy.h"
 #include "neuron/eager/temporaries.h"
+#include "neuron/eager/window_log.h"
 #include "neuron/host/kernel_cache.h"
 #include "neuron/runtime/record_executor.h"
 
@@ -39,7 +40,8 @@ class EagerExecutor final : public RecordExecutor {
  public:
   using Failed = FunctionRef<void(size_t, std::shared_ptr<const Error>)>;
 
-  explicit EagerExecutor(KernelCache& kernels) : kernels_(kernels) {}
+  // `stream`: whose records it runs, for the log; may be null.
+  explicit EagerExecutor(KernelCache& kernels, const Stream* stream = nullptr);
 
   // Waits for and launches what `target` would have; before the first record. The target must
   // outlive the executor.
@@ -53,7 +55,7 @@ class EagerExecutor final : public RecordExecutor {
   size_t next_emulated(const Window& window, size_t begin, size_t end, const char* must_run);
   void run_plan(const Window& window, size_t begin, size_t end, bool fuse, Failed failed);
   void run_step(const WindowForm& form, CachedPlan& plan, size_t step, Failed failed);
-  void run_singles(const WindowForm& form, Step& step, Failed failed);
+  void run_singles(const WindowForm& form, Step& step, WhySingle why, Failed failed);
   void launch_plan(const WindowForm& form, KernelPlan& plan, const std::vector<int64_t>& sizes,
                    const KernelObject& object);
   Kernel& kernel(KernelPlan& plan);
@@ -66,6 +68,9 @@ class EagerExecutor final : public RecordExecutor {
   std::unique_ptr<SlowTargetPolicy> slow_;  // with target_
   size_t left_ = 0;                         // records of the current window that have not run
   bool fuse_ = false;                       // the rest of the current window becomes one plan
+  const char* ended_ = "";                  // why the current window has no more records
+  WhySingle alone_ = WhySingle::kAlone;     // why operations run outside of a plan of the window
+  WindowLogWriter log_;
   WindowAnalyzer analyzer_;
   PlanCache plans_;
   TemporaryMemory temporaries_;

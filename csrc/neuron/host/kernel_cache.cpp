@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "neuron/base/config.h"
 #include "neuron/base/error.h"
@@ -12,6 +13,7 @@
 #include "neuron/host/kernel_compiler.h"
 #include "neuron/host/kernel_pack.h"
 #include "neuron/trace/counters.h"
+#include "neuron/trace/distribution.h"
 
 namespace neuron {
 namespace {
@@ -89,7 +91,10 @@ Kernel& KernelCache::find(const LoopNest& nest) {
   {
     std::lock_guard lock(mutex_);
     auto found = kernels_.find(text);
-    if (found != kernels_.end()) return *found->second;
+    if (found != kernels_.end()) {
+      count("Kernel.Hit.Process");
+      return *found->second;
+    }
     ArtifactKey key = kernel_key(text, options_.build_id, options_.features);
     auto made = std::unique_ptr<Kernel>(new Kernel(nest, std::move(key)));
     kernel = made.get();
@@ -171,8 +176,10 @@ const KernelObject& KernelCache::require(Kernel& kernel) {
 
 void KernelCache::compile(Kernel& kernel) {
   std::string error;
+  const auto started = std::chrono::steady_clock::now();
   try {
     std::string elf = options_.compile(to_text(kernel.nest()), options_.features);
+    distribution(kNeffSize).add(static_cast<double>(elf.size()));
     kernel.owned_ = std::make_unique<KernelObject>(elf);
     if (options_.disk != nullptr && !options_.disk->save(kernel.key(), elf))
       count("Kernel.SaveFailed");
@@ -180,6 +187,8 @@ void KernelCache::compile(Kernel& kernel) {
     error = e.what();
     if (error.empty()) error = "compile failed";
   }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+  distribution(kCompilationTime).add(elapsed.count());
   if (!error.empty()) count("Kernel.Compile.Failed");
   {
     std::lock_guard lock(mutex_);

@@ -59,6 +59,12 @@ void Runtime::synchronize() {
   }
 }
 
+void Runtime::drain(SealReason reason) noexcept {
+  for (auto& slot : devices_) {
+    if (Device* device = slot.load(std::memory_order_acquire)) device->drain(reason);
+  }
+}
+
 void Runtime::shutdown() noexcept {
   if (in_forked_child()) return;
   for (auto& slot : devices_) {

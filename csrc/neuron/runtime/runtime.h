@@ -29,6 +29,8 @@ class Runtime {
   Device& device(int index);
   // The devices that exist so far.
   void synchronize();
+  // As `synchronize`, but leaves errors for the next wait.
+  void drain(SealReason reason) noexcept;
   void shutdown() noexcept;
 
  private:

@@ -40,7 +40,7 @@ Counter& seal_counter(SealReason reason) {
 
 }  // namespace
 
-std::unique_ptr<RecordExecutor> (*Stream::make_executor_)() = nullptr;
+Stream::MakeExecutor Stream::make_executor_ = nullptr;
 
 Stream::Stream(Device& device, int64_t id, int priority)
     : device_(device), id_(id), priority_(priority), open_(std::make_unique<Window>()) {}
@@ -291,7 +291,7 @@ size_t Stream::run_next(uint64_t value, const char* must_run) noexcept {
     execute((*running_)[begin], value);
     return 1;
   }
-  if (executing_ == nullptr) executing_ = make_executor_();
+  if (executing_ == nullptr) executing_ = make_executor_(*this);
   end_of_run_ = std::max(end_of_run_, begin);
   while (end_of_run_ < running_->size() && !is_event((*running_)[end_of_run_].op)) ++end_of_run_;
   // An event waits for the records before it.

@@ -79,7 +79,8 @@ class Stream {
 
   // Before the first stream runs: what executes records of lowered operations. Without it streams run
   // host calls only.
-  static void set_executor(std::unique_ptr<RecordExecutor> (*make)()) { make_executor_ = make; }
+  using MakeExecutor = std::unique_ptr<RecordExecutor> (*)(const Stream&);
+  static void set_executor(MakeExecutor make) { make_executor_ = make; }
 
  private:
   bool wait_loop(uint64_t value, SealReason reason, bool interruptible) noexcept;
@@ -94,7 +95,7 @@ class Stream {
   void complete(uint64_t value) noexcept;
   void throw_errors(uint64_t value);
 
-  static std::unique_ptr<RecordExecutor> (*make_executor_)();
+  static MakeExecutor make_executor_;
 
   Device& device_;
   const int64_t id_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "neuron/store/file_io.h"
+#include "neuron/trace/counters.h"
 
 namespace neuron {
 
@@ -102,6 +103,7 @@ std::optional<std::string> DiskStore::load(const ArtifactKey& key) {
   }
   if (!sound) {
     ++corrupt_;
+    counter("Store.Corrupt").add();
     ++misses_;
     if (!options_.read_only) ::unlink(path(key).c_str());
     return std::nullopt;
@@ -207,6 +209,7 @@ void DiskStore::evict() {
       if (::unlink(e.path.c_str()) == 0) {
         total -= e.bytes;
         ++evictions_;
+        counter("Store.Evictions").add();
       }
       struct flock release = byte_lock(e.hash, F_UNLCK);
       ::fcntl(probe.fd(), F_OFD_SETLK, &release);

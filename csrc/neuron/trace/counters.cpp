@@ -4,12 +4,20 @@
 #include <map>
 #include <mutex>
 
+#include "neuron/trace/counter_list.h"
+
 namespace neuron {
 namespace {
 
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Counter, std::less<>> counters;  // guarded by mutex; nodes never move
+
+  Registry() {
+#define NEURON_COUNTER_ENTRY(name, meaning) counters.try_emplace(name);
+    NEURON_COUNTERS(NEURON_COUNTER_ENTRY)
+#undef NEURON_COUNTER_ENTRY
+  }
 };
 
 Registry& registry() {
@@ -33,6 +41,14 @@ std::vector<std::pair<std::string, int64_t>> counters() {
   std::vector<std::pair<std::string, int64_t>> result;
   for (const auto& [name, c] : r.counters) result.emplace_back(name, c.value());
   return result;
+}
+
+std::vector<std::pair<std::string, std::string>> counter_descriptions() {
+  return {
+#define NEURON_COUNTER_PAIR(name, meaning) {name, meaning},
+      NEURON_COUNTERS(NEURON_COUNTER_PAIR)
+#undef NEURON_COUNTER_PAIR
+  };
 }
 
 void clear_counters() {

@@ -5,7 +5,8 @@
 //   static Counter& retries = counter("Memory.AllocRetries");   // look up once
 //   retries.add();
 //
-// Looking up takes a lock; adding is one relaxed atomic. Counters live until the process ends.
+// Names and meanings are in counter_list.h; all of them exist from the start. Looking up takes a
+// lock; adding is one relaxed atomic. Counters live until the process ends.
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,8 @@ class Counter {
 Counter& counter(std::string_view name);
 // All counters with their values, by name.
 std::vector<std::pair<std::string, int64_t>> counters();
+// The names of counter_list.h with their meanings, in the order of the list.
+std::vector<std::pair<std::string, std::string>> counter_descriptions();
 void clear_counters();
 
 }  // namespace neuron

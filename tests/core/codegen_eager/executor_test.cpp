@@ -172,8 +172,8 @@ TEST_F(FailingCompile, StaysOnSingleKernels) {
   }
 }
 
-std::unique_ptr<RecordExecutor> make_executor() {
-  return std::make_unique<EagerExecutor>(test::kernels());
+std::unique_ptr<RecordExecutor> make_executor(const Stream& stream) {
+  return std::make_unique<EagerExecutor>(test::kernels(), &stream);
 }
 
 // Adds one to a tensor many times, and reads it now and then.
