@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <thread>
 
 #include "neuron/host/kernel_launch.h"
@@ -59,7 +58,7 @@ size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t e
   const bool strict = eager_mode() == EagerMode::kStrict;
   const size_t count = slow_->next(window, begin, end, must_run, strict, now);
   if (count > 0) {
-    counter(std::string("Window.") + slow_->reason()).add();
+    ended_ = slow_->reason();
   } else if (must_run != nullptr) {
     // The caller asks again, after it has looked for signals.
     waits.add();
@@ -70,20 +69,22 @@ size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t e
 
 size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
                            const char* must_run) noexcept {
-  static Counter& strict = counter("Window.Strict");
   if (left_ > 0) return left_;
   if (target_ != nullptr) return next_emulated(window, begin, end, must_run);
   if (eager_mode() == EagerMode::kStrict) {
-    strict.add();
+    ended_ = window_end::kStrict;
     return 1;
   }
-  return cutter_.next(window, begin, end, must_run);
+  const size_t count = cutter_.next(window, begin, end, must_run);
+  ended_ = cutter_.reason();
+  return count;
 }
 
 size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed failed) noexcept {
   const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
   if (left_ == 0) {
     left_ = end - begin;
+    window_end::count(ended_);
     if (target_ != nullptr) {
       slow_->take(left_, Clock::now());
       target_->launch();
