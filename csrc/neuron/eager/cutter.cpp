@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 #include <string_view>
 
+#include "neuron/eager/window_end.h"
 #include "neuron/lower/attributes.h"
 #include "neuron/lower/op_table.h"
-#include "neuron/trace/counters.h"
 
 namespace neuron {
 namespace {
@@ -32,7 +31,7 @@ uint64_t mix(uint64_t h, uint64_t word) {
 bool follows_the_program(const char* reason) {
   const std::string_view why = reason;
   return why == name(SealReason::kHostRead) || why == name(SealReason::kSynchronize) ||
-         why == "StreamOp";
+         why == window_end::kStreamOp;
 }
 
 }  // namespace
@@ -104,7 +103,8 @@ void Cutter::decide() {
     if (boundary) last_boundary_ = decided_;
     // Behind records that have run already nothing is left to cut.
     if (decided_ > 0) {
-      cuts_.push_back({static_cast<size_t>(decided_), boundary, cut ? kCut : kSize});
+      cuts_.push_back(
+          {static_cast<size_t>(decided_), boundary, cut ? window_end::kCut : window_end::kSize});
     }
   }
 }
@@ -135,27 +135,16 @@ void Cutter::scan(const Window& window, size_t begin, size_t end, const char* mu
 bool Cutter::host_stalled() const { return Clock::now() - grown_at_ >= kStall; }
 
 size_t Cutter::next(const Window& window, size_t begin, size_t end, const char* must_run) {
-  static Counter& cuts = counter("Window.Cut");
-  static Counter& full = counter("Window.Size");
-  static Counter& host = counter("Window.HostOp");
   scan(window, begin, end, must_run);
   if (at(0).host) {
-    host.add();
-    reason_ = kHostOp;
+    reason_ = window_end::kHostOp;
     return 1;
   }
   if (cuts_.empty()) {
     if (!host_stalled()) return 0;
-    end_here(kHostStalled);
+    end_here(window_end::kHostStalled);
   }
   reason_ = cuts_.front().reason;
-  if (reason_ == kCut) {
-    cuts.add();
-  } else if (reason_ == kSize) {
-    full.add();
-  } else {
-    counter(std::string("Window.") + reason_).add();
-  }
   return cuts_.front().end;
 }
 

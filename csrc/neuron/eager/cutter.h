@@ -45,17 +45,11 @@ class Cutter {
   static constexpr size_t kMaxRecords = 256;
   static constexpr size_t kBoundaryContext = 32;  // records by which a boundary is known
 
-  // Why a window ends.
-  static constexpr const char kCut[] = "Cut";                  // its content says so
-  static constexpr const char kSize[] = "Size";                // kMaxRecords
-  static constexpr const char kHostStalled[] = "HostStalled";  // nothing was recorded for a while
-  static constexpr const char kHostOp[] = "HostOp";            // a host call in front runs at once
-
   // How many of the records [begin, end) to run as one window. 0: more should come first; never if
   // `must_run`, which is null or the reason. `begin` is where the last window ended.
   size_t next(const Window& window, size_t begin, size_t end, const char* must_run);
 
-  // Why the last answer of `next` that was not 0 ends there: a constant above, or `must_run`.
+  // Why the last answer of `next` that was not 0 ends there: of window_end.h, or `must_run`.
   const char* reason() const { return reason_; }
 
   // The window [begin, begin + count) will run now; true if its sequence was seen before.
@@ -101,7 +95,7 @@ class Cutter {
   ptrdiff_t decided_ = 0;   // records before it are known to end a window or not
   ptrdiff_t last_cut_ = 0;  // where the last decided cut is
   ptrdiff_t last_boundary_ = 0;
-  const char* reason_ = kCut;
+  const char* reason_ = "";
   std::array<uint64_t, kBoundaryContext> recent_{};  // fingerprints, a ring
   size_t scanned_ = 0;
   uint64_t context_ = 0;

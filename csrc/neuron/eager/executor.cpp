@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <thread>
 
 #include "neuron/eager/plan_dump.h"
@@ -62,7 +61,6 @@ size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t e
   const size_t count = slow_->next(window, begin, end, must_run, strict, now);
   if (count > 0) {
     ended_ = slow_->reason();
-    counter(std::string("Window.") + ended_).add();
   } else if (must_run != nullptr) {
     // The caller asks again, after it has looked for signals.
     waits.add();
@@ -73,12 +71,10 @@ size_t EagerExecutor::next_emulated(const Window& window, size_t begin, size_t e
 
 size_t EagerExecutor::next(const Window& window, size_t begin, size_t end,
                            const char* must_run) noexcept {
-  static Counter& strict = counter("Window.Strict");
   if (left_ > 0) return left_;
   if (target_ != nullptr) return next_emulated(window, begin, end, must_run);
   if (eager_mode() == EagerMode::kStrict) {
-    strict.add();
-    ended_ = "Strict";
+    ended_ = window_end::kStrict;
     return 1;
   }
   const size_t count = cutter_.next(window, begin, end, must_run);
@@ -90,6 +86,7 @@ size_t EagerExecutor::run(const Window& window, size_t begin, size_t end, Failed
   const auto lowered = [&](size_t i) { return is_lowered(window[i].op); };
   if (left_ == 0) {
     left_ = end - begin;
+    window_end::count(ended_);
     if (target_ != nullptr) {
       slow_->take(left_, Clock::now());
       target_->launch();

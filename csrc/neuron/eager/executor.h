@@ -27,6 +27,7 @@
 #include "neuron/eager/plan_cache.h"
 #include "neuron/eager/slow_target_policy.h"
 #include "neuron/eager/temporaries.h"
+#include "neuron/eager/window_end.h"
 #include "neuron/eager/window_log.h"
 #include "neuron/host/kernel_cache.h"
 #include "neuron/runtime/record_executor.h"
@@ -68,7 +69,7 @@ class EagerExecutor final : public RecordExecutor {
   std::unique_ptr<SlowTargetPolicy> slow_;  // with target_
   size_t left_ = 0;                         // records of the current window that have not run
   bool fuse_ = false;                       // the rest of the current window becomes one plan
-  const char* ended_ = "";                  // why the current window has no more records
+  const char* ended_ = window_end::kCut;    // why the current window has no more records
   WhySingle alone_ = WhySingle::kAlone;     // why operations run outside of a plan of the window
   WindowLogWriter log_;
   WindowAnalyzer analyzer_;

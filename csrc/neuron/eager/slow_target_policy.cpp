@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "neuron/base/error.h"
+#include "neuron/eager/window_end.h"
 #include "neuron/lower/op_table.h"
 #include "neuron/runtime/block.h"
 
@@ -68,7 +69,7 @@ size_t SlowTargetPolicy::next(const Window& window, size_t begin, size_t end, co
   available_ = end - begin;
   const bool paused = now - grown_at_ >= kPause;
   cutter_.scan(window, begin, end, must_run);
-  if (cutter_.cuts().empty() && paused) cutter_.scan(window, begin, end, Cutter::kHostStalled);
+  if (cutter_.cuts().empty() && paused) cutter_.scan(window, begin, end, window_end::kHostStalled);
   for (const Cutter::Cut& cut : cutter_.cuts()) {
     if (cut.end > covered_) add_piece(window, begin + covered_, cut, now);
   }
@@ -93,7 +94,7 @@ size_t SlowTargetPolicy::next(const Window& window, size_t begin, size_t end, co
   if (open && must_run == nullptr && !paused && any_ready_beyond(sequence, now)) return 0;
   if (best > 0) {
     chosen_ = best;
-    reason_ = best > 1 ? kPredicted : pieces_.front().reason;
+    reason_ = best > 1 ? window_end::kPredicted : pieces_.front().reason;
     return best_records;
   }
   const std::vector<uint64_t>& operations = pieces_.front().operations;
@@ -102,13 +103,13 @@ size_t SlowTargetPolicy::next(const Window& window, size_t begin, size_t end, co
   if (!singles) return 0;
   singles_ = pieces_.front().records;
   chosen_ = 0;
-  reason_ = kSingle;
+  reason_ = window_end::kSingle;
   return 1;
 }
 
 size_t SlowTargetPolicy::next_strict(const Window& window, size_t begin, size_t end, Time now) {
   singles_ = chosen_ = 0;  // pieces come back from the cutter when the mode does
-  reason_ = "Strict";
+  reason_ = window_end::kStrict;
   const uint64_t first = operation_key(window[begin]);
   if (target_.ready(first, now)) return 1;
   for (size_t i = begin; i < std::min(end, begin + kStrictLookahead); ++i) {

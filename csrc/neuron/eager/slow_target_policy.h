@@ -44,9 +44,6 @@ class SlowTargetPolicy {
  public:
   using Time = EmulatedTarget::Time;
 
-  static constexpr const char kPredicted[] = "Predicted";  // a known sequence of pieces
-  static constexpr const char kSingle[] = "Single";        // an operation whose piece is not ready
-
   SlowTargetPolicy(EmulatedTarget& target, Cutter& cutter) : target_(target), cutter_(cutter) {}
 
   // As RecordExecutor::next, but 0 also means that a compile must end first, even if `must_run`.
