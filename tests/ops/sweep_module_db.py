@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import torch
-from sweep_compare import DEVICE, Mover, compare, describe, tensors_in
+from sweep_compare import DEVICE, Mover, compare, describe, in_double, tensors_in
 from torch.utils._pytree import tree_map
 
 HERE = Path(__file__).parent
@@ -57,6 +57,17 @@ def gradients(loss, module, arguments):
     return [g for g in found if g is not None]
 
 
+def exact_result(host, arguments):
+    """The result, the module and the arguments in double precision."""
+    module, moved = copy.deepcopy(host).double(), in_double(arguments)
+    return module(*moved[0], **moved[1]), module, moved
+
+
+def exact_gradients(host, arguments):
+    result, module, moved = exact_result(host, arguments)
+    return gradients(loss_of(result), module, moved)
+
+
 def run_sample(info, mode, sample, values, result):
     torch.manual_seed(0)
     host = info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs)
@@ -71,13 +82,19 @@ def run_sample(info, mode, sample, values, result):
     result["samples"] += 1
     try:
         actual = device(*moved[0], **moved[1])
-        compare(tensors_in(expected), tensors_in(actual), values=values)
+        compare(
+            tensors_in(expected),
+            tensors_in(actual),
+            values=values,
+            exact=lambda: tensors_in(exact_result(host, arguments)[0]),
+        )
         compare(
             expected_gradients,
             gradients(loss_of(actual), device, moved),
             values=values,
             tolerance={"rtol": 1e-4, "atol": 1e-5},
             where="gradient",
+            exact=lambda: exact_gradients(host, arguments),
         )
         compare(
             tensors_in(dict(host.named_buffers())),

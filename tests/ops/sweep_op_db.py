@@ -14,6 +14,7 @@ from sweep_compare import (
     compare,
     compare_aliasing,
     describe,
+    in_double,
     tensors_in,
 )
 
@@ -127,7 +128,13 @@ class Runner:
             # A factory function without a device argument makes its tensor on the default device.
             with torch.device(DEVICE):
                 actual = self.op(*device_arguments[0], **device_arguments[1])
-            compare(expected, actual, values=values, tolerance=self.tolerance)
+            compare(
+                expected,
+                actual,
+                values=values,
+                tolerance=self.tolerance,
+                exact=lambda: self.exact(sample),
+            )
             compare_aliasing(arguments, expected, device_arguments, actual)
             if index == 0:
                 pairs = zip(tensors_in(arguments), tensors_in(device_arguments), strict=True)
@@ -137,6 +144,10 @@ class Runner:
 
         self.check("passed", f"sample {index}", sample, forward)
         return True
+
+    def exact(self, sample):
+        positional, keyword = in_double(((sample.input, *sample.args), sample.kwargs))
+        return self.op(*positional, **keyword)
 
     def variants(self, sample):
         """In-place and out= forms, and transposed operands, of one sample."""
@@ -152,7 +163,13 @@ class Runner:
         def forward():
             positional, keyword = self.move((strided.input, *strided.args), strided.kwargs)
             actual = self.op(*positional, **keyword)
-            compare(expected, actual, values=self.values, tolerance=self.tolerance)
+            compare(
+                expected,
+                actual,
+                values=self.values,
+                tolerance=self.tolerance,
+                exact=lambda: self.exact(strided),
+            )
 
         self.check("variants_passed", "strided operands", strided, forward)
         self.inplace(strided, "in place, strided operands")

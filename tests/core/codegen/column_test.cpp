@@ -50,6 +50,29 @@ TEST(Column, SeveralReductionsAtOnce) {
   }
 }
 
+// Such a sum is one number to what follows, though it is summed up in lanes.
+TEST(Column, ASumOfWhatDoesNotVaryMeetsWhatDoes) {
+  for (Schedule schedule : {Schedule::kColumn, Schedule::kSequential}) {
+    NestBuilder b(schedule, 1, 1);
+    int in = b.operand(kF32, {Stride::kUnit, Stride::kAny});
+    int count = b.operand(kF32, {Stride::kUnit, Stride::kZero});
+    int mean = b.operand(kF32, {Stride::kUnit, Stride::kZero});
+    NodeId ones = b.reduce(NestOp::kReduceSum, b.scalar(b.scalar_slot(DType::kInt64)));
+    NodeId rows = b.cast(kF32, ones);
+    b.store(count, b.binary(NestOp::kSub, rows, b.scalar(b.scalar_slot(kF32))));
+    b.store(mean, b.binary(NestOp::kDiv, b.reduce(NestOp::kReduceSum, b.load(in)), rows));
+    TestKernel kernel(b.finish());
+    const int64_t n = 200, columns = 37;
+    std::vector<float> x(n * columns, 3.0f), c(columns), m(columns);
+    kernel.run({argument(x, {1, columns}), argument(c, {1, 0}), argument(m, {1, 0})}, {columns, n},
+               {1, std::bit_cast<uint32_t>(0.5f)});
+    for (int64_t i = 0; i < columns; ++i) {
+      EXPECT_EQ(c[i], 199.5f);
+      EXPECT_EQ(m[i], 3.0f);
+    }
+  }
+}
+
 TEST(Sequential, SoftmaxOverAnOuterDim) {
   NestBuilder b(Schedule::kSequential, 2, 1);
   int in = b.operand(kF32, {kAny, kUnit, kAny}), out = b.operand(kF32, {kAny, kUnit, kAny});

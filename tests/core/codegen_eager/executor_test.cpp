@@ -182,7 +182,7 @@ std::unique_ptr<RecordExecutor> make_executor(const Stream& stream) {
 }
 
 // Adds one to a tensor many times, and reads it now and then.
-void count_on_a_stream(std::unique_ptr<RecordExecutor> (*make)()) {
+void count_on_a_stream(Stream::MakeExecutor make) {
   set_eager_mode(EagerMode::kAdaptive);
   Stream::set_executor(make);
   {

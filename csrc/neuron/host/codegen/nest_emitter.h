@@ -91,6 +91,7 @@ class NestEmitter {
   Values fold_all(const PassState& s, const Values& x, const Values& y);
   Values scan_init(const PassState& s);
   Value* emit_scan(NodeId id, Value* x, Value** carry);
+  Value* one_if_equal(NodeId id, Value* v);
   void set_totals(const PassState& s, const Values& totals);
   Value* partial_pointer(NodeId r, Value* index, Value* count);
   void store_partials(const PassState& s, const Values& v, Value* index, Value* count);

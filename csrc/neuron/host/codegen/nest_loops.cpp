@@ -46,13 +46,17 @@ NestEmitter::Values NestEmitter::loop(Value* from, Value* to, Value* step, const
 NestEmitter::Values NestEmitter::vector_loop(Value* from, Value* to, const Values& init,
                                              const Body& body) {
   Value* outer_active = active_;
-  auto* mask_type = llvm::FixedVectorType::get(b_.getInt1Ty(), kLanes);
+  // Lanes below `count`. By a compare: LLVM fails to copy masks that it keeps in 16-bit registers.
+  const auto first_lanes = [&](Value* count) {
+    std::array<uint32_t, kLanes> lanes;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
+    return b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), lanes),
+                            v_.splat(b_.CreateTrunc(count, b_.getInt32Ty())));
+  };
   Values result;
   if (single_body_) {
     result = loop(from, to, k(kLanes), init, [&](Value* i, const Values& carried) {
-      Value* count = b_.CreateTrunc(min(b_.CreateSub(to, i), k(kLanes)), b_.getInt32Ty());
-      Value* bits = b_.CreateSub(b_.CreateShl(b_.getInt32(1), count), b_.getInt32(1));
-      active_ = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getInt16Ty()), mask_type);
+      active_ = first_lanes(min(b_.CreateSub(to, i), k(kLanes)));
       return body(i, carried);
     });
   } else {
@@ -61,11 +65,7 @@ NestEmitter::Values NestEmitter::vector_loop(Value* from, Value* to, const Value
     Values main = loop(from, whole, k(kLanes), init, body);
     // The rest runs at most once; as a loop it needs no merging of its own.
     result = loop(whole, to, k(kLanes), main, [&](Value* i, const Values& carried) {
-      std::array<uint32_t, kLanes> lanes;
-      for (uint32_t lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
-      Value* rest = b_.CreateTrunc(b_.CreateSub(to, i), b_.getInt32Ty());
-      active_ =
-          b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), lanes), v_.splat(rest));
+      active_ = first_lanes(b_.CreateSub(to, i));
       return body(i, carried);
     });
   }

@@ -123,10 +123,16 @@ NestEmitter::Values NestEmitter::fold_all(const PassState& s, const Values& x, c
   return next;
 }
 
+// A node that does not vary over the vector dim is a scalar to its users; all lanes hold it.
+Value* NestEmitter::one_if_equal(NodeId id, Value* v) {
+  const bool varies = (analysis_.dims(id) >> nest_.vector_dim() & 1) != 0;
+  return varies || !v->getType()->isVectorTy() ? v : b_.CreateExtractElement(v, uint64_t{0});
+}
+
 void NestEmitter::set_totals(const PassState& s, const Values& totals) {
   size_t at = 0;
   for (NodeId r : s.reductions) {
-    vals_[r] = totals[at + static_cast<size_t>(slots(r)) - 1];
+    vals_[r] = one_if_equal(r, totals[at + static_cast<size_t>(slots(r)) - 1]);
     at += static_cast<size_t>(slots(r));
   }
 }
@@ -143,7 +149,10 @@ NestEmitter::Values NestEmitter::scan_init(const PassState& s) {
 
 Value* NestEmitter::emit_scan(NodeId id, Value* x, Value** carry) {
   const NestNode& n = nest_.nodes[id];
-  if (!by_rows()) return *carry = v_.combine(n.op, n.dtype, *carry, x);
+  if (!by_rows()) {
+    *carry = v_.combine(n.op, n.dtype, *carry, x);
+    return one_if_equal(id, *carry);
+  }
   if (active_ != nullptr) x = b_.CreateSelect(active_, x, v_.identity(n.op, n.dtype, true));
   Value* result = llvm::PoisonValue::get(x->getType());
   for (uint64_t lane = 0; lane < kLanes; ++lane) {
