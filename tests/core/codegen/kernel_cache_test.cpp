@@ -72,6 +72,27 @@ TEST_F(KernelCacheTest, BuildIdNamesTheLibrary) {
   EXPECT_GE(KernelCompiler::instance().build_id().size(), 16u);
 }
 
+TEST(KernelCompiler, ObjectsDoNotDependOnWhatTheirThreadCompiledBefore) {
+  KernelCompiler& compiler = KernelCompiler::instance();
+  compiler.set_library_path(NEURON_CODEGEN_LIBRARY);
+  std::vector<std::string> first, again(20), other(20);
+  for (int k = 0; k < 20; ++k) {
+    first.push_back(compiler.compile(to_text(scale_nest(k)), host_features()));
+  }
+  const auto compile_backwards = [&](std::vector<std::string>* objects) {
+    for (int k = 20; k-- > 0;) {
+      EXPECT_THROW(compiler.compile("nest", host_features()), Error);  // leaves no trace
+      (*objects)[static_cast<size_t>(k)] =
+          compiler.compile(to_text(scale_nest(k)), host_features());
+    }
+  };
+  std::thread thread([&] { compile_backwards(&other); });
+  compile_backwards(&again);
+  thread.join();
+  EXPECT_EQ(again, first);
+  EXPECT_EQ(other, first);
+}
+
 TEST_F(KernelCacheTest, BackgroundCompileSwapsIn) {
   KernelCache cache(options());
   Kernel& kernel = cache.find(scale_nest(3));

@@ -8,12 +8,14 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -46,6 +48,14 @@ TargetFeatures parse_features(std::string_view features) {
   return f;
 }
 
+// Loop strength reduction takes a quarter of a compile and gains nothing: addresses are made in the
+// form that x86 takes, and loops are short.
+void skip_loop_strength_reduction() {
+  auto& options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find("disable-lsr");
+  if (found != options.end()) found->second->addOccurrence(1, "disable-lsr", "true");
+}
+
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& features) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -53,6 +63,7 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& feat
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    skip_loop_strength_reduction();
   });
   llvm::Triple triple(kTriple);
   std::string error;
@@ -67,17 +78,49 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& feat
   return machine;
 }
 
+// A target machine and the passes that write files of one kind. Used again and again by its thread:
+// making one costs as much as a small kernel.
+class Backend {
+ public:
+  Backend(const std::string& features, llvm::CodeGenFileType kind)
+      : machine_(make_target_machine(features)), stream_(output_) {
+    if (machine_->addPassesToEmitFile(passes_, stream_, nullptr, kind))
+      throw Error(ErrorCode::kInternal, "the target cannot emit objects");
+  }
+
+  const llvm::TargetMachine& machine() const { return *machine_; }
+
+  std::string run(llvm::Module& module) {
+    output_.clear();
+    passes_.run(module);
+    return output_.str().str();
+  }
+
+  static Backend& of_thread(const std::string& features, llvm::CodeGenFileType kind) {
+    thread_local std::map<std::pair<std::string, llvm::CodeGenFileType>, std::unique_ptr<Backend>>
+        backends;
+    std::unique_ptr<Backend>& backend = backends[{features, kind}];
+    if (backend == nullptr) backend = std::make_unique<Backend>(features, kind);
+    return *backend;
+  }
+
+ private:
+  const std::unique_ptr<llvm::TargetMachine> machine_;
+  llvm::SmallString<0> output_;
+  llvm::raw_svector_ostream stream_;
+  llvm::legacy::PassManager passes_;
+};
+
 std::string compile(std::string_view text, const std::string& features, uint32_t flags) {
   LoopNest nest = parse_loop_nest(text);
   verify(nest);
-  // Building one costs as much as a small kernel.
-  thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-  std::unique_ptr<llvm::TargetMachine>& machine = machines[features];
-  if (machine == nullptr) machine = make_target_machine(features);
+  const auto kind = flags & NEURON_CODEGEN_EMIT_ASSEMBLY ? llvm::CodeGenFileType::AssemblyFile
+                                                         : llvm::CodeGenFileType::ObjectFile;
+  Backend& backend = Backend::of_thread(features, kind);
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   module.setTargetTriple(llvm::Triple(kTriple));
-  module.setDataLayout(machine->createDataLayout());
+  module.setDataLayout(backend.machine().createDataLayout());
   NestEmitter(nest, module, parse_features(features)).run();
 
   if (flags & NEURON_CODEGEN_VERIFY) {
@@ -86,19 +129,13 @@ std::string compile(std::string_view text, const std::string& features, uint32_t
     if (llvm::verifyModule(module, &message))
       throw Error(ErrorCode::kInternal, "generated IR is invalid: " + broken);
   }
-  llvm::SmallString<0> output;
-  llvm::raw_svector_ostream stream(output);
   if (flags & NEURON_CODEGEN_EMIT_IR) {
+    std::string ir;
+    llvm::raw_string_ostream stream(ir);
     module.print(stream, nullptr);
-    return output.str().str();
+    return ir;
   }
-  llvm::legacy::PassManager passes;
-  auto kind = flags & NEURON_CODEGEN_EMIT_ASSEMBLY ? llvm::CodeGenFileType::AssemblyFile
-                                                   : llvm::CodeGenFileType::ObjectFile;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, kind))
-    throw Error(ErrorCode::kInternal, "the target cannot emit objects");
-  passes.run(module);
-  return output.str().str();
+  return backend.run(module);
 }
 
 void fill(NeuronCodegenBuffer* out, std::string_view bytes) {
