@@ -61,7 +61,6 @@ bool parse_hash(const std::string& name, Hash128* hash) {
 }  // namespace
 
 DiskStore::DiskStore(Options options) : options_(std::move(options)) {
-  if (options_.read_only) return;
   std::error_code ignored;
   fs::create_directories(options_.directory, ignored);
   remove_leftovers();
@@ -103,25 +102,20 @@ std::optional<std::string> DiskStore::load(const ArtifactKey& key) {
   if (!sound) {
     ++corrupt_;
     ++misses_;
-    if (!options_.read_only) ::unlink(path(key).c_str());
+    ::unlink(path(key).c_str());
     return std::nullopt;
   }
   if (std::string_view(body).substr(0, header.key_bytes) != key.text) {
     ++misses_;  // another key with the same hash
     return std::nullopt;
   }
-  if (!options_.read_only)
-    ::futimens(file.fd(), nullptr);  // used now; may fail, order suffers only
+  ::futimens(file.fd(), nullptr);  // used now; may fail, order suffers only
   ++hits_;
   body.erase(0, header.key_bytes);
   return body;
 }
 
 bool DiskStore::save(const ArtifactKey& key, std::string_view content) {
-  if (options_.read_only) {
-    ++save_failures_;
-    return false;
-  }
   Header header;
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.key_bytes = key.text.size();
@@ -158,7 +152,6 @@ void DiskStore::open_lock_file() {
 }
 
 void DiskStore::mark_in_use(const Hash128& hash) {
-  if (options_.read_only) return;
   std::lock_guard lock(mutex_);
   if (!used_.insert(hash).second) return;
   open_lock_file();

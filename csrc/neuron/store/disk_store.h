@@ -35,8 +35,7 @@ class DiskStore {
  public:
   struct Options {
     std::string directory;
-    int64_t max_bytes = 0;   // 0: no limit
-    bool read_only = false;  // the shipped level: nothing is written, touched or removed
+    int64_t max_bytes = 0;  // 0: no limit
   };
   struct Stats {
     int64_t hits = 0;

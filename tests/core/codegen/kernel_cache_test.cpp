@@ -2,6 +2,8 @@
 #include "neuron/host/kernel_cache.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -287,6 +289,104 @@ TEST_F(KernelCacheTest, DiskThatCannotBeWrittenOnlyCounts) {
   Kernel& kernel = cache.find(scale_nest(13));
   EXPECT_EQ(run_one(cache.require(kernel), kernel, 1), 13);
   EXPECT_EQ(counter("Kernel.SaveFailed").value(), 1);
+}
+
+TEST_F(KernelCacheTest, ADamagedShippedLevelFallsThroughToTheNext) {
+  const std::string pack = directory_ + "/kernels.pack";
+  build_kernel_pack({scale_nest(6)}, host_features(), pack);
+  {
+    KernelCache cache(options());
+    cache.require(cache.find(scale_nest(6)));
+  }
+  const auto damage = [&](auto change) {
+    std::fstream file(pack, std::ios::binary | std::ios::in | std::ios::out);
+    change(file);
+  };
+  for (int kind = 0; kind < 3; ++kind) {
+    build_kernel_pack({scale_nest(6)}, host_features(), pack);
+    if (kind == 0) damage([](std::fstream& f) { f.seekp(-1, std::ios::end).put('x'); });
+    if (kind == 1) damage([](std::fstream& f) { f.seekp(7).put('9'); });  // another version
+    if (kind == 2) fs::resize_file(pack, fs::file_size(pack) / 2);
+    clear_counters();
+    KernelCache::Options o = options();
+    o.shipped = std::make_unique<ArtifactPack>(pack);
+    KernelCache cache(std::move(o));
+    Kernel& kernel = cache.find(scale_nest(6));
+    ASSERT_NE(kernel.object(), nullptr) << kind;
+    EXPECT_EQ(run_one(*kernel.object(), kernel, 2), 12);
+    EXPECT_EQ(counter("Kernel.Hit.Disk").value(), 1);
+    EXPECT_EQ(counter("Store.Corrupt").value(), 1);
+  }
+  EXPECT_EQ(compiles_, 1);
+}
+
+TEST_F(KernelCacheTest, ShippedCodeThatIsNoCodeIsCompiledAgain) {
+  const std::string pack = directory_ + "/kernels.pack";
+  const ArtifactKey key =
+      kernel_key(to_text(scale_nest(12)), KernelCompiler::instance().build_id(), host_features());
+  ASSERT_TRUE(write_artifact_pack(pack, {{key, "not an object"}}));
+  KernelCache::Options o = options();
+  o.shipped = std::make_unique<ArtifactPack>(pack);
+  KernelCache cache(std::move(o));
+  Kernel& kernel = cache.find(scale_nest(12));
+  EXPECT_EQ(kernel.object(), nullptr);
+  EXPECT_EQ(counter("Kernel.BadObject").value(), 1);
+  EXPECT_EQ(run_one(cache.require(kernel), kernel, 1), 12);
+}
+
+TEST_F(KernelCacheTest, AFullDiskOnlyCounts) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    // No file may grow past 64 bytes: writes fail half-way, as on a full disk.
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{64, 64};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    KernelCache cache(options());
+    Kernel& kernel = cache.find(scale_nest(14));
+    const bool right = run_one(cache.require(kernel), kernel, 1) == 14 &&
+                       counter("Kernel.SaveFailed").value() == 1;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// What one process does with twelve kernels; 0 if all is right.
+int use_kernels(KernelCache::Options options, int first) {
+  KernelCache cache(std::move(options));
+  for (int k = 0; k < 12; ++k) {
+    const int factor = 1 + (first + k) % 12;
+    Kernel& kernel = cache.find(scale_nest(factor));
+    if (k % 2 == 0) cache.request(kernel);
+    if (run_one(cache.require(kernel), kernel, 2) != static_cast<float>(2 * factor)) return 1;
+  }
+  return counter("Kernel.BadObject").value() == 0 && counter("Kernel.SaveFailed").value() == 0 &&
+                 counter("Store.Corrupt").value() == 0
+             ? 0
+             : 2;
+}
+
+TEST_F(KernelCacheTest, ProcessesShareAnEmptyCacheAndTheNextCompilesNothing) {
+  std::vector<pid_t> children;
+  for (int c = 0; c < 4; ++c) {
+    pid_t child = ::fork();
+    if (child == 0) ::_exit(use_kernels(options(), 3 * c));
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  pid_t next = ::fork();
+  if (next == 0) {
+    const int wrong = use_kernels(options(), 0);
+    ::_exit(wrong != 0 ? wrong : compiles_ + (counter("Kernel.Hit.Disk").value() == 12 ? 0 : 100));
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(next, &status, 0), next);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(KernelObject, DamagedObjectsNeverCrash) {

@@ -155,6 +155,8 @@ class FailingCompile : public ExecutorTest {
 
 TEST_F(FailingCompile, StaysOnSingleKernels) {
   const Tensor x = ramp({16});
+  const int64_t failed = count("Kernel.Compile.Failed"), single = count("Launch.Single");
+  const int64_t waiting = count("Launch.FusedNotCompiled");
   for (int repeat = 0; repeat < 4; ++repeat) {
     const Tensor y = s.empty({16});
     {
@@ -170,6 +172,9 @@ TEST_F(FailingCompile, StaysOnSingleKernels) {
       EXPECT_NEAR(test::get(y, i), std::exp(std::tanh(test::get(x, i))), 1e-5);
     }
   }
+  EXPECT_EQ(count("Kernel.Compile.Failed"), failed + 1);
+  EXPECT_EQ(count("Launch.Single"), single + 8);
+  EXPECT_GT(count("Launch.FusedNotCompiled"), waiting);
 }
 
 std::unique_ptr<RecordExecutor> make_executor() {
