@@ -30,7 +30,7 @@ constexpr Reduction kReductions[] = {
     {"", "", "", true},            // a single element
     {"az", "az", "z", false},      // over a dim of size 1
     {"abc", "abc", "ac", false},   // all but the channels
-    {"abc", "ab_c", "c", false},   // rows of a slice
+    {"abc", "a_bc", "c", false},   // rows of a slice
     {"ab", "a_b", "a", false},     // columns of a slice
     {"ab", "a_b", "ab", false},    // a whole slice
     {"abc", "a_bc", "ab", false},  // leading dims of a slice
@@ -171,9 +171,9 @@ void ship_softmax(ShippedCollector& c, LoweredOp op) {
     const char* layout;
     int dim;
   };
-  constexpr Rows kRows[] = {{"ab", "ab", 1},   {"a", "a", 0},      {"ab", "ab", 0},
-                            {"abc", "abc", 1}, {"abc", "ab_c", 2}, {"az", "az", 1},
-                            {"abc", "acb", 2}, {"abcd", "acbd", 3}};
+  constexpr Rows kRows[] = {{"ab", "ab", 1},   {"a", "a", 0},       {"ab", "ab", 0},
+                            {"abc", "abc", 1}, {"abc", "a_bc", 2},  {"az", "az", 1},
+                            {"abc", "acb", 2}, {"abcd", "acbd", 3}, {"abcd", "acdb", 3}};
   const auto inputs = static_cast<size_t>(op_info(op_id(op)).operands);
   const auto add = [&](const Rows& rows, DType in, DType out) {
     AttributeWriter a;
@@ -201,9 +201,10 @@ void ship_layer_norm(ShippedCollector& c, LoweredOp op) {
     const char* layout;
   };
   for (const NormTypes& t : norm_types()) {
-    for (const Rows& rows : {Rows{"ab", "ab"}, Rows{"b", "b"}, Rows{"acb", "ac_b"}}) {
-      std::string leading(rows.shape);
-      leading.pop_back();
+    for (const Rows& rows : {Rows{"ab", "ab"}, Rows{"b", "b"}, Rows{"abc", "a_bc"},
+                             Rows{"ab", "ba"}, Rows{"abc", "acb"}}) {
+      const std::string_view shape = rows.shape, width = shape.substr(shape.size() - 1);
+      const std::string_view leading = shape.substr(0, shape.size() - 1);
       for (int present : {0b001, 0b011, 0b111}) {
         AttributeWriter a;
         a.structural(1);
@@ -211,8 +212,9 @@ void ship_layer_norm(ShippedCollector& c, LoweredOp op) {
         a.structural(0b111);
         a.value(1e-5);
         std::vector<Operand> inputs{{t.data, rows.layout}};
-        if ((present & 2) != 0) inputs.push_back({t.parameters, "b", "b"});
-        if ((present & 4) != 0) inputs.push_back({t.parameters, "b", "b"});
+        const Operand parameter{t.parameters, width, width};
+        if ((present & 2) != 0) inputs.push_back(parameter);
+        if ((present & 4) != 0) inputs.push_back(parameter);
         const Operand statistic{t.statistics, leading, rows.shape};
         c.add(op, rows.shape, inputs, {{t.data, rows.shape}, statistic, statistic}, a);
       }
@@ -221,24 +223,30 @@ void ship_layer_norm(ShippedCollector& c, LoweredOp op) {
 }
 
 void ship_layer_norm_backward(ShippedCollector& c, LoweredOp op) {
+  const auto add = [&](const NormTypes& t, std::string_view grad, std::string_view input,
+                       bool weight, int wanted) {
+    AttributeWriter a;
+    a.structural(1);
+    a.structural(weight ? 0b11111 : 0b1111);
+    a.structural(wanted);
+    std::vector<Operand> inputs{
+        {t.data, grad}, {t.data, input}, {t.statistics, "a"}, {t.statistics, "a"}};
+    const Operand parameter{t.parameters, "b", "b"};
+    if (weight) inputs.push_back(parameter);
+    std::vector<Operand> outputs;
+    if ((wanted & 1) != 0) outputs.push_back({t.data, "ab"});
+    if ((wanted & 2) != 0) outputs.push_back(parameter);
+    if ((wanted & 4) != 0) outputs.push_back(parameter);
+    c.add(op, "ab", inputs, outputs, a);
+  };
   for (const NormTypes& t : norm_types()) {
-    for (bool weight : {false, true}) {
-      for (int wanted : {0b001, 0b010, 0b100, 0b110, 0b111}) {
-        if (!weight && (wanted & 2) != 0) continue;
-        AttributeWriter a;
-        a.structural(1);
-        a.structural(weight ? 0b11111 : 0b1111);
-        a.structural(wanted);
-        std::vector<Operand> inputs{
-            {t.data, "ab"}, {t.data, "ab"}, {t.statistics, "a"}, {t.statistics, "a"}};
-        if (weight) inputs.push_back({t.parameters, "b", "b"});
-        std::vector<Operand> outputs;
-        if ((wanted & 1) != 0) outputs.push_back({t.data, "ab"});
-        if ((wanted & 2) != 0) outputs.push_back({t.parameters, "b", "b"});
-        if ((wanted & 4) != 0) outputs.push_back({t.parameters, "b", "b"});
-        c.add(op, "ab", inputs, outputs, a);
-      }
+    for (int wanted : {0b001, 0b010, 0b100, 0b110, 0b111}) {
+      add(t, "ab", "ab", true, wanted);
+      if ((wanted & 2) == 0) add(t, "ab", "ab", false, wanted);
     }
+    // Channels that were moved to the end.
+    add(t, "ab", "ba", true, 0b111);
+    add(t, "ba", "ba", true, 0b111);
   }
 }
 

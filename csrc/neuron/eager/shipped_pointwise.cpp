@@ -27,7 +27,8 @@ struct Types {
 };
 
 constexpr Layout kUnaryPlain[] = {{"a", {"a"}}, {"", {""}}};
-constexpr Layout kUnaryStrided[] = {{"ab", {"a_b"}}, {"abc", {"a_b_c"}}};
+constexpr Layout kUnaryStrided[] = {{"ab", {"a_b"}}, {"abc", {"a_b_c"}}, {"a", {"a_"}}};
+constexpr Layout kRotated = {"abc", {"a_b_c_"}};  // every other element of heads
 
 // The first kBinaryBasic serve rare operations and dtypes.
 constexpr Layout kBinary[] = {
@@ -38,15 +39,24 @@ constexpr Layout kBinary[] = {
 };
 constexpr size_t kBinaryBasic = 8;
 constexpr Layout kArithmetic[] = {
-    {"a", {"#", "a"}},         {"", {"#", ""}},          {"ab", {"a_b", ""}},
-    {"ab", {"", "a_b"}},       {"ab", {"ba", "ab"}},  // a transposed operand
-    {"ab", {"ab", "ba"}},      {"abc", {"acb", "abc"}},  {"abc", {"abc", "acb"}},
-    {"abc", {"a_b_c", "abc"}}, {"abc", {"a_b_c", "#"}},  {"abc", {"a_b_c", ""}},
-    {"abc", {"abc", "ac"}},                            // masks over heads, rotary factors
-    {"abc", {"ac", "abc"}},    {"abc", {"abc", "b"}},  // channels
-    {"abc", {"b", "abc"}},     {"abcd", {"abcd", "bd"}}, {"abcd", {"bd", "abcd"}},
-    {"a", {"a_", "a"}},  // every other element
-    {"a", {"a", "a_"}},        {"a", {"a", "a"}, "a_"},  {"ab", {"ab_", "b"}},
+    {"a", {"#", "a"}},          {"", {"#", ""}},
+    {"ab", {"#", "a_b"}},       {"ab", {"a_b", ""}},
+    {"ab", {"", "a_b"}},        {"ab", {"a", "#"}},  // expanded, like the gradient of a mean
+    {"ab", {"b", "#"}},         {"a", {"", "#"}},
+    {"ab", {"ba", "ab"}},  // a transposed operand
+    {"ab", {"ab", "ba"}},       {"abc", {"acb", "abc"}},
+    {"abc", {"abc", "acb"}},    {"abc", {"a_b_c", "abc"}},  // heads of a projection
+    {"abc", {"a_b_c", "#"}},    {"abc", {"a_b_c", ""}},
+    {"abc", {"a_b_c", "ab"}},   {"abc", {"a_b_c", "bc"}},
+    {"abc", {"bc", "a_b_c"}},   {"abcd", {"a_b_c_d", "abcd"}},
+    {"abcd", {"a_b_c_d", "#"}}, {"abcd", {"a_b_c_d", "abc"}},
+    {"abc", {"abc", "ac"}},  // masks over heads, rotary factors
+    {"abc", {"ac", "abc"}},     {"abcd", {"abcd", "bd"}},
+    {"abcd", {"bd", "abcd"}},   {"abc", {"abc", "b"}},  // channels
+    {"abc", {"b", "abc"}},      {"abc", {"ab", "ac"}},  // pairs
+    {"abc", {"ac", "ab"}},      {"a", {"a_", "a"}},     // every other element
+    {"a", {"a", "a_"}},         {"a", {"a_", "#"}},
+    {"a", {"a", "a"}, "a_"},    {"ab", {"ab_", "b"}},
 };
 // The gradient of a sum is one element repeated.
 constexpr Layout kGradient[] = {
@@ -64,11 +74,21 @@ constexpr Layout kWhere[] = {
     {"ab", {"ab", "a_b", "ab"}}, {"ab", {"ab", "a_b", ""}},   {"ab", {"ab", "a_b", "#"}},
 };
 constexpr Layout kMaskedFill[] = {
-    {"a", {"a", "a", "#"}},        {"a", {"a", "a", ""}},      {"", {"", "", "#"}},
-    {"ab", {"ab", "b", "#"}},      {"ab", {"ab", "b", ""}},    {"ab", {"ab", "a", "#"}},
-    {"ab", {"ab", "a", ""}},       {"ab", {"a_b", "ab", "#"}}, {"ab", {"a_b", "ab", ""}},
-    {"abc", {"abc", "ac", "#"}},   {"abc", {"abc", "ac", ""}}, {"abc", {"abc", "b", "#"}},
+    {"a", {"a", "a", "#"}},
+    {"a", {"a", "a", ""}},
+    {"", {"", "", "#"}},
+    {"ab", {"ab", "b", "#"}},
+    {"ab", {"ab", "b", ""}},
+    {"ab", {"ab", "a", "#"}},
+    {"ab", {"ab", "a", ""}},
+    {"ab", {"a_b", "ab", "#"}},
+    {"ab", {"a_b", "ab", ""}},
+    {"abc", {"abc", "ac", "#"}},
+    {"abc", {"abc", "ac", ""}},
+    {"abc", {"abc", "b", "#"}},
     {"abcd", {"abcd", "bd", "#"}},
+    {"abc", {"a_b_c", "abc", "#"}},
+    {"abcd", {"a_b_c_d", "abcd", "#"}},
 };
 constexpr Layout kTernary[] = {
     {"a", {"a", "a", "a"}},      {"a", {"a", "a", "#"}},    {"a", {"a", "#", "#"}},
@@ -182,7 +202,19 @@ class Pointwise {
     for (DType t : dtypes) add(layouts, uniform(op_, t));
   }
 
+  void masked_fill() {
+    add(kMaskedFill, kModelDtypes);
+    add(std::span(kMaskedFill, 5), kOtherDtypes);
+    for (DType half : {DType::kBFloat16, DType::kFloat16}) {
+      for (const Layout& l : kMaskedFill) {
+        if (*l.operands[2] == '#') continue;
+        add(l, {{half, DType::kBool, DType::kFloat32}, half, half});
+      }
+    }
+  }
+
   void unary() {
+    if (op_ == LoweredOp::kNeg) add(std::span(&kRotated, 1), kModelDtypes);
     add(kUnaryPlain, kModelDtypes);
     add(kUnaryStrided, kModelDtypes);
     add(kUnaryPlain, kOtherDtypes);
@@ -213,7 +245,9 @@ class Pointwise {
     for (DType half : {DType::kBFloat16, DType::kFloat16}) {
       add(kBinary, Types{{half, kF32}, kF32, kF32});
       add(kBinary, Types{{kF32, half}, kF32, kF32});
-      add(flat, {{half, kF32}, kF32, half});  // in place
+      for (const Layout& l : {flat, kBinary[6], kBinary[7]}) {
+        add(l, {{half, kF32}, kF32, half});  // in place
+      }
       // A tensor without dims does not promote others.
       add({"a", {"a", ""}}, {{half, kF32}, half, half});
       add({"ab", {"a_b", ""}}, {{half, kF32}, half, half});
@@ -259,6 +293,7 @@ class Pointwise {
     }
     for (DType t : kModelDtypes) {
       add(kExpand, cast(DType::kBool, t));
+      add(kExpand, cast(DType::kInt64, t));
       add(kUnaryStrided, cast(DType::kBool, t));
       add(kUnaryStrided, cast(DType::kInt64, t));
     }
@@ -271,7 +306,8 @@ class Pointwise {
   void rearrange(const Types& types, size_t max_rank) {
     add(kUnaryStrided, types);
     add({"abcd", {"a_b_c_d"}}, types);
-    add({"a", {"a_"}}, types);
+    add({"abc", {"a_b_c_"}}, types);
+    add({"a", {"a_"}, "a_"}, types);
     for (size_t rank = 2; rank <= max_rank; ++rank) {
       const std::string shape = std::string("abcdef").substr(0, rank);
       std::string order = shape;
@@ -305,8 +341,7 @@ void ship_pointwise(ShippedCollector& c, LoweredOp op) {
       p.add(kWhere, kModelDtypes);
       return p.add(std::span(kWhere, 9), kOtherDtypes);
     case LoweredOp::kMaskedFill:
-      p.add(kMaskedFill, kModelDtypes);
-      return p.add(std::span(kMaskedFill, 5), kOtherDtypes);
+      return p.masked_fill();
     default:
       break;
   }
