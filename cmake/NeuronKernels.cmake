@@ -16,6 +16,7 @@ target_link_libraries(build_packs PRIVATE neuron_core)
 
 set(kernel_directory ${CMAKE_BINARY_DIR}/kernels)
 set(kernel_stamps)
+file(MAKE_DIRECTORY ${kernel_directory})
 foreach(level ${NEURON_KERNEL_LEVELS})
   add_custom_command(
     OUTPUT ${kernel_directory}/${level}.stamp

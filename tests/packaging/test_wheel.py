@@ -58,7 +58,8 @@ def test_contents(wheel):
     metadata = {name for name in names if name.split("/")[0].endswith(".dist-info")}
     libraries = {name for name in names if name.endswith(".so")}
     python = {name for name in names if name.endswith((".py", ".pyi", "/py.typed"))}
-    assert names == metadata | libraries | python
+    kernels = {f"torch_neuronx/kernels/{level}.pack" for level in ("avx512", "avx2", "baseline")}
+    assert names == metadata | libraries | python | kernels
     assert {re.sub(r"\.cpython-\w+-x86_64-linux-gnu", "", name) for name in libraries} == {
         "torch_neuronx/_C.so",
         "torch_neuronx/libneuron_codegen.so",
