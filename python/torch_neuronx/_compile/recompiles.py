@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts recompiles with the guard that caused them, and warns before PyTorch stops compiling.
+
+PyTorch compiles one function ``torch._dynamo.config.recompile_limit`` times; after that, inputs that
+fit no compiled graph run eagerly, with one line in the log.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch._dynamo.utils import get_metrics_context
+from torch._guards import CompileContext, TracingContext
+
+
+def note() -> str | None:
+    """Called in the backend: the guard that made Dynamo compile again, None the first time.
+
+    Dynamo tells the reason to its own metrics only.
+    """
+    compile_id = CompileContext.current_compile_id()
+    if compile_id is None or not compile_id.frame_compile_id:
+        return None
+    reason = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
+    if reason is None:  # a restart, or a resume function of another one
+        return None
+    reason = " ".join(reason.split())
+    limit = torch._dynamo.config.recompile_limit
+    if compile_id.frame_compile_id + 1 == limit:
+        _warn(reason, limit)
+    return reason
+
+
+def _warn(reason: str, limit: int) -> None:
+    stack = TracingContext.extract_stack()
+    where = f"{stack[0].name!r} ({stack[0].filename}:{stack[0].lineno})" if stack else "a function"
+    warnings.warn(
+        f"torch.compile has compiled {where} {limit} times, which is the limit: inputs that fit "
+        f"none of the graphs will run eagerly from now on. The guard that failed last: {reason}. "
+        "What to do: torch._dynamo.mark_dynamic(tensor, dim) or torch.compile(dynamic=True) for "
+        "sizes that vary, tensors in place of Python numbers that vary, or a higher "
+        "torch._dynamo.config.recompile_limit.",
+        stacklevel=2,
+    )
