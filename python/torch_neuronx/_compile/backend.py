@@ -13,6 +13,7 @@ from torch._dynamo.utils import flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor import config as inductor_config
 from torch.fx import GraphModule
 
 from torch_neuronx._compile import config, failures, metrics, recompiles
@@ -54,10 +55,15 @@ def _compile_flat(
         return flatten_graph_inputs(
             module, example_inputs, lambda m, inputs: _compile_flat(m, inputs, options)
         )
+    # Settings of this context alone (threads do not share them).
     # cse: PyTorch's pass imports all of Inductor, which takes seconds, and knows only some of the
     # random operators. donated_buffer: nothing here writes into saved tensors, and with it
-    # backward(retain_graph=True) would raise. Both are settings of this context alone.
-    with functorch_config.patch(cse=False, donated_buffer=False):
+    # backward(retain_graph=True) would raise. fallback_random: eager's random numbers, also in
+    # checkpoints and where a result is not used.
+    with (
+        functorch_config.patch(cse=False, donated_buffer=False),
+        inductor_config.patch(fallback_random=True),
+    ):
         function = aot_module_simplified(
             module,
             example_inputs,

@@ -20,6 +20,7 @@ the line that called them, name the user's code.
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import math
 import types
@@ -29,6 +30,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from torch_neuronx._compile import rng
 from torch_neuronx._compile.sources import SourceMap
 
 _LITERALS = (bool, int, str, type(None))
@@ -40,15 +42,17 @@ class GeneratedFunction:
     def __init__(self, module: GraphModule, name: str, boxed: bool = True):
         self._module = module
         self._name = name
-        self._constants: dict[str, Any] = {}
+        self._constants: dict[str, Any] = {"__builtins__": builtins}
         self._constant_names: dict[int, str] = {}
         self._taken = {node.name for node in module.graph.nodes}
         self._statements: list[tuple[str, Node | None]] = []
+        self._inner_texts: list[str] = []
         self.num_ops = 0
         self._generate(boxed)
         signature = "args" if boxed else "*args"
         body = "".join(f"    {text}\n" for text, _ in self._statements)
-        self.text = f"def {name}({signature}):\n{body}"
+        self._own_text = f"def {name}({signature}):\n{body}"
+        self.text = "\n".join([*self._inner_texts, self._own_text])
         self._file = f"<{name}>"
         code = self._compile()
         self.run: Callable[..., Any] = types.FunctionType(code, self._constants, name)
@@ -60,7 +64,7 @@ class GeneratedFunction:
         if traceback is None:
             return None
         # The same statements with their own lines: the instructions are the same.
-        twin = self._code_object(ast.parse(self.text), self._file)
+        twin = self._code_object(ast.parse(self._own_text), self._file)
         for begin, end, line in twin.co_lines():
             if begin <= traceback.tb_lasti < end and line is not None and line >= 2:
                 return self._statements[line - 2][1]
@@ -119,7 +123,7 @@ class GeneratedFunction:
             hint = hint.removesuffix("_default")
         if type(target) is torch._ops.OpOverload:
             target = target._op
-        return self._constant(target, f"OP_{hint}")
+        return self._constant(rng.REPLACEMENTS.get(target, target), f"OP_{hint}")
 
     def _argument(self, value: Any, static: bool) -> str:
         if static and isinstance(value, (list, tuple)) and value and not list(_nodes(value)):
@@ -162,13 +166,13 @@ class GeneratedFunction:
             inner = GeneratedFunction(value, f"{self._name}_{node.name}", boxed=False)
             self.num_ops += inner.num_ops
             value = inner.run
-            self.text_of_inner = inner.text
+            self._inner_texts.append(inner.text)
         self._constant_names[id(node)] = self._constant(value, f"CONST_{node.name}")
 
     def _compile(self) -> types.CodeType:
         nodes = [node for _, node in self._statements if node is not None]
         lines = SourceMap(nodes, self._file)
-        tree = ast.parse(self.text)
+        tree = ast.parse(self._own_text)
         (function,) = tree.body
         line = lines.first_line
         for part in ast.walk(function.args):

@@ -17,15 +17,15 @@ from torch_neuronx import neuron as device_module
 from torch_neuronx._utils import DeviceLike, _get_device_index
 
 
-def _exchange_device(index: int) -> int:
+def exchange_device(index: int) -> int:
     previous = device_module.current_device()
     device_module.set_device(index)
     return previous
 
 
-def _maybe_exchange_device(index: int) -> int:
+def maybe_exchange_device(index: int) -> int:
     """As above; a negative index changes nothing and gives -1."""
-    return _exchange_device(index) if index >= 0 else -1
+    return exchange_device(index) if index >= 0 else -1
 
 
 def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
@@ -43,8 +43,8 @@ class _Members:
 
     current_device = staticmethod(device_module.current_device)
     set_device = staticmethod(device_module.set_device)
-    exchange_device = staticmethod(_exchange_device)
-    maybe_exchange_device = staticmethod(_maybe_exchange_device)
+    exchange_device = staticmethod(exchange_device)
+    maybe_exchange_device = staticmethod(maybe_exchange_device)
     device_count = staticmethod(device_module.device_count)
     is_available = staticmethod(device_module.is_available)
     stream = staticmethod(device_module.stream)

@@ -7,6 +7,7 @@ fit no compiled graph run eagerly, with one line in the log.
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import torch
@@ -25,7 +26,7 @@ def note() -> str | None:
     reason = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
     if reason is None:  # a restart, or a resume function of another one
         return None
-    reason = " ".join(reason.split())
+    reason = re.sub(r"^\d+/\d+: ", "", " ".join(reason.split()))  # less Dynamo's number of the frame
     limit = torch._dynamo.config.recompile_limit
     if compile_id.frame_compile_id + 1 == limit:
         _warn(reason, limit)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells PyTorch's compiler of the device and the backend, as soon as it is imported.
 
-Importing ``torch._dynamo`` takes a second, so nothing here imports it. Instead, two of its modules
+Importing ``torch._dynamo`` takes a second, so nothing here imports it. Instead, the modules below
 are watched, and right after each has been executed the registration that belongs to it runs. That
-is before any other module of PyTorch can take a copy of the tables (Inductor's ``GPU_TYPES`` is such
-a copy).
+is before any other module of PyTorch can take a copy of its tables.
 """
 
 from __future__ import annotations
@@ -22,6 +21,18 @@ def _register_interface(module: ModuleType) -> None:
     register(module)
 
 
+def _register_tracing(package: ModuleType) -> None:
+    from torch_neuronx._compile import tracing
+
+    tracing.register()
+
+
+def _register_flex_attention(module: ModuleType) -> None:
+    from torch_neuronx._compile.traced import allow_flex_attention
+
+    allow_flex_attention(module)
+
+
 def _register_backends(registry: ModuleType) -> None:
     from torch_neuronx._compile import neuron, neuron_or_inductor
 
@@ -34,6 +45,8 @@ def _register_backends(registry: ModuleType) -> None:
 _REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
     "torch._dynamo.device_interface": _register_interface,
     "torch._dynamo.backends.registry": _register_backends,
+    "torch._dynamo": _register_tracing,
+    "torch.nn.attention.flex_attention": _register_flex_attention,
 }
 
 
