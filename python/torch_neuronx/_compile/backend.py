@@ -16,7 +16,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor_config
 from torch.fx import GraphModule
 
-from torch_neuronx._compile import config, failures, metrics, recompiles
+from torch_neuronx._compile import config, failures, metrics, recompiles, sources
 from torch_neuronx._compile.errors import NEFFCompilationError
 from torch_neuronx._compile.graphs import GraphCompiler
 from torch_neuronx._compile.options import Options
@@ -32,19 +32,19 @@ def compile_graph(
     parsed = Options.parse(mode, options)
     if config.get_bool("TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"):
         _refuse_host_inputs(example_inputs)
-    metrics.count("graphs")
-    if reason := recompiles.note():
-        metrics.count_reason("recompiles", reason)
     started = time.perf_counter()
     try:
-        return _compile_flat(module, example_inputs, parsed)
-    except TorchDynamoException:  # Dynamo's own control flow
+        function = _compile_flat(module, example_inputs, parsed)
+    except TorchDynamoException:  # Dynamo traces the function again, with other assumptions
         raise
     except Exception as error:
-        failures.raise_or_count(error, parsed, "the graph")
-        return module.forward
-    finally:
-        metrics.add_seconds("aot_autograd", time.perf_counter() - started)
+        failures.raise_or_count(error, parsed, f"the graph of {sources.location(module)}")
+        function = module.forward
+    metrics.add_seconds("aot_autograd", time.perf_counter() - started)
+    metrics.count("graphs")
+    if reason := recompiles.note(module):
+        metrics.count_reason("recompiles", reason)
+    return function
 
 
 def _compile_flat(

@@ -31,7 +31,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from torch_neuronx._compile import rng
-from torch_neuronx._compile.sources import SourceMap
+from torch_neuronx._compile.sources import Origin, SourceMap
 
 _LITERALS = (bool, int, str, type(None))
 
@@ -40,25 +40,26 @@ class GeneratedFunction:
     """``run(args)`` empties the list ``args`` and returns the outputs of ``module``'s graph."""
 
     def __init__(self, module: GraphModule, name: str, boxed: bool = True):
-        self._module = module
         self._name = name
         self._constants: dict[str, Any] = {"__builtins__": builtins}
         self._constant_names: dict[int, str] = {}
         self._taken = {node.name for node in module.graph.nodes}
-        self._statements: list[tuple[str, Node | None]] = []
+        self._statements: list[str] = []
+        self._origins: list[Origin] = []  # one for each statement
         self._inner_texts: list[str] = []
         self.num_ops = 0
-        self._generate(boxed)
+        self._generate(module, boxed)
+        self._constant_names.clear()  # by id: means nothing once the graph is gone
         signature = "args" if boxed else "*args"
-        body = "".join(f"    {text}\n" for text, _ in self._statements)
+        body = "".join(f"    {text}\n" for text in self._statements)
         self._own_text = f"def {name}({signature}):\n{body}"
         self.text = "\n".join([*self._inner_texts, self._own_text])
         self._file = f"<{name}>"
         code = self._compile()
         self.run: Callable[..., Any] = types.FunctionType(code, self._constants, name)
 
-    def failed_node(self, traceback: types.TracebackType | None) -> Node | None:
-        """The node whose statement of this function raised, if one did."""
+    def failed(self, traceback: types.TracebackType | None) -> Origin | None:
+        """The call in this function that raised, if one did."""
         while traceback is not None and traceback.tb_frame.f_code is not self.run.__code__:
             traceback = traceback.tb_next
         if traceback is None:
@@ -67,11 +68,11 @@ class GeneratedFunction:
         twin = self._code_object(ast.parse(self._own_text), self._file)
         for begin, end, line in twin.co_lines():
             if begin <= traceback.tb_lasti < end and line is not None and line >= 2:
-                return self._statements[line - 2][1]
+                return self._origins[line - 2]
         return None
 
-    def _generate(self, boxed: bool) -> None:
-        graph = self._module.graph
+    def _generate(self, module: GraphModule, boxed: bool) -> None:
+        graph = module.graph
         frees = _last_uses(graph)
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
         if placeholders:
@@ -87,16 +88,17 @@ class GeneratedFunction:
             if node.op == "output":
                 self._emit(f"return {self._expression(node.args[0])}", node)
             elif node.op == "get_attr":
-                self._bind_attribute(node)
+                self._bind_attribute(module, node)
             elif node.op != "placeholder":
-                self._emit(self._call(node), node)
+                self._emit(self._call(module, node), node)
                 if names := frees.get(node):
                     self._emit(f"del {', '.join(names)}", node)
 
     def _emit(self, text: str, node: Node | None = None) -> None:
-        self._statements.append((text, node))
+        self._statements.append(text)
+        self._origins.append(Origin("", "") if node is None else Origin.of(node))
 
-    def _call(self, node: Node) -> str:
+    def _call(self, module: GraphModule, node: Node) -> str:
         target = node.target
         self.num_ops += 1
         static = False
@@ -106,7 +108,7 @@ class GeneratedFunction:
         else:
             rest = list(node.args)
             if node.op == "call_module":
-                target = self._module.get_submodule(target)
+                target = module.get_submodule(target)
             elif type(target) is torch._ops.OpOverload:
                 # The bound C++ function, without the Python method around it. The dispatcher copies
                 # list arguments, so those that are static can be bound once.
@@ -158,8 +160,8 @@ class GeneratedFunction:
         self._constant_names[id(value)] = name
         return name
 
-    def _bind_attribute(self, node: Node) -> None:
-        value: Any = self._module
+    def _bind_attribute(self, module: GraphModule, node: Node) -> None:
+        value: Any = module
         for part in node.target.split("."):
             value = getattr(value, part)
         if isinstance(value, GraphModule):  # of a higher-order operator
@@ -170,22 +172,18 @@ class GeneratedFunction:
         self._constant_names[id(node)] = self._constant(value, f"CONST_{node.name}")
 
     def _compile(self) -> types.CodeType:
-        nodes = [node for _, node in self._statements if node is not None]
-        lines = SourceMap(nodes, self._file)
+        sources = SourceMap(self._origins, self._file)
         tree = ast.parse(self._own_text)
         (function,) = tree.body
-        line = lines.first_line
-        for part in ast.walk(function.args):
-            _place(part, line)
-        _place(function, line)
-        for statement, (_, node) in zip(function.body, self._statements, strict=True):
-            if node is not None:
-                line = lines.line(node)
+        for part in (function, *ast.walk(function.args)):
+            _place(part, sources.first_line)
+        for statement, line in zip(function.body, sources.lines, strict=True):
             for part in ast.walk(statement):
                 _place(part, line)
-        return self._code_object(tree, lines.file)
+        return self._code_object(tree, sources.file)
 
-    def _code_object(self, tree: ast.Module, file: str) -> types.CodeType:
+    @staticmethod
+    def _code_object(tree: ast.Module, file: str) -> types.CodeType:
         module = compile(tree, file, "exec", dont_inherit=True)
         return next(c for c in module.co_consts if isinstance(c, types.CodeType))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-from torch_neuronx._compile import metrics, sources
+from torch_neuronx._compile import metrics
 from torch_neuronx._compile.codegen import GeneratedFunction
 
 
@@ -50,9 +50,9 @@ class PythonExecutable(Executable):
         try:
             return self._run(args)
         except Exception as error:
-            node = self._function.failed_node(error.__traceback__)
-            if node is not None:
-                error.add_note(f"In compiled graph {self.name}: {sources.describe(node)}")
+            origin = self._function.failed(error.__traceback__)
+            if origin is not None:
+                error.add_note(f"In compiled graph {self.name}: {origin}")
             raise
 
     def text(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_neuronx._compile import artifacts, failures, metrics
+from torch_neuronx._compile import artifacts, failures, metrics, sources
 from torch_neuronx._compile.executable import build_executable
 from torch_neuronx._compile.options import Options
 
@@ -35,7 +35,8 @@ class GraphCompiler:
             executable = build_executable(module, self._name())
             artifacts.keep(module, executable)
         except Exception as error:
-            failures.raise_or_count(error, self._options, f"the {self._kind} graph")
+            where = sources.location(module)
+            failures.raise_or_count(error, self._options, f"the {self._kind} graph of {where}")
             return make_boxed_func(module.forward)
         finally:
             metrics.add_seconds("executables", time.perf_counter() - started)

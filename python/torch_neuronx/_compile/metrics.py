@@ -41,14 +41,14 @@ def count_reason(name: str, reason: str) -> None:
 def get_dynamo_metrics() -> dict[str, Any]:
     """What the backend ``neuron`` of ``torch.compile`` has done since the last reset.
 
-    ``graphs``           graphs that Dynamo handed over
+    ``graphs``           graphs that Dynamo handed over and that run now
     ``executables``      what they became, by kind: ``forward``, ``backward`` and ``inference``
     ``ops``              operator calls in all executables
     ``runs``             calls of executables
     ``seconds``          time in the backend: ``aot_autograd`` (which includes the tracing of the
                          backward pass) and ``executables`` (the part of it that generates them)
     ``recompiles``       for each guard that caused one, how often
-    ``fallbacks``        for each failure that made a graph run eagerly, how often
+    ``fallbacks``        for each failure that makes a graph run eagerly, how often
     ``graph_breaks``     Dynamo's reasons for splitting a function, for all backends
     """
     with _lock:

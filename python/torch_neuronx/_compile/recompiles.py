@@ -12,10 +12,13 @@ import warnings
 
 import torch
 from torch._dynamo.utils import get_metrics_context
-from torch._guards import CompileContext, TracingContext
+from torch._guards import CompileContext
+from torch.fx import GraphModule
+
+from torch_neuronx._compile import sources
 
 
-def note() -> str | None:
+def note(module: GraphModule) -> str | None:
     """Called in the backend: the guard that made Dynamo compile again, None the first time.
 
     Dynamo tells the reason to its own metrics only.
@@ -26,16 +29,20 @@ def note() -> str | None:
     reason = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
     if reason is None:  # a restart, or a resume function of another one
         return None
-    reason = re.sub(r"^\d+/\d+: ", "", " ".join(reason.split()))  # less Dynamo's number of the frame
+    reason = _shorten(reason)
     limit = torch._dynamo.config.recompile_limit
     if compile_id.frame_compile_id + 1 == limit:
-        _warn(reason, limit)
+        _warn(sources.location(module), reason, limit)
     return reason
 
 
-def _warn(reason: str, limit: int) -> None:
-    stack = TracingContext.extract_stack()
-    where = f"{stack[0].name!r} ({stack[0].filename}:{stack[0].lineno})" if stack else "a function"
+def _shorten(reason: str) -> str:
+    """The guard with its line, without Dynamo's number of the frame and the stack."""
+    reason = re.sub(r"^\d+/\d+: ", "", " ".join(reason.split()))
+    return reason.split(" User stack trace:")[0]
+
+
+def _warn(where: str, reason: str, limit: int) -> None:
     warnings.warn(
         f"torch.compile has compiled {where} {limit} times, which is the limit: inputs that fit "
         f"none of the graphs will run eagerly from now on. The guard that failed last: {reason}. "
