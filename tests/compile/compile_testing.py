@@ -33,6 +33,13 @@ def _leaves(value):
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
+def _weights(output):
+    """A gradient with the strides of its tensor: AOTAutograd copies others, and the order of a sum
+    may depend on strides."""
+    values = torch.linspace(-1, 2, output.numel()).reshape(output.shape)
+    return torch.empty_like(output).copy_(values)
+
+
 def run(function, args, seed=0):
     """Outputs, arguments afterwards, gradients and the generator's state of one call."""
     args = copy.deepcopy(args)
@@ -41,8 +48,7 @@ def run(function, args, seed=0):
     inputs = [leaf for leaf in _leaves(args) if leaf.requires_grad and leaf.is_leaf]
     differentiable = [leaf for leaf in _leaves(outputs) if leaf.requires_grad]
     if differentiable:
-        weights = [torch.linspace(-1, 2, x.numel()).reshape(x.shape).to(x) for x in differentiable]
-        torch.autograd.backward(differentiable, weights)
+        torch.autograd.backward(differentiable, [_weights(x) for x in differentiable])
     gradients = [leaf.grad for leaf in inputs]
     return outputs, _leaves(args), gradients, torch.neuron.get_rng_state()
 

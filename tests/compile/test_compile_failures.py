@@ -69,10 +69,6 @@ def test_an_error_on_the_device_names_the_line():
         result.tolist()
 
 
-def backward_error(x):
-    return x.clamp(0, 1).index_select(0, torch.zeros(1, dtype=torch.int64, device=DEVICE))
-
-
 def test_shapes_are_refused_while_tracing():
     def function(x, y):
         return x @ y
@@ -200,7 +196,7 @@ def test_host_tensors_can_be_refused(monkeypatch):
     def function(x, y):
         return x * y.to(DEVICE)
 
-    with pytest.raises(BackendCompilerFailed, match="Non-scalar tensor arg1 is on cpu device"):
+    with pytest.raises(BackendCompilerFailed, match="Non-scalar tensor l_y_ is on cpu device"):
         torch.compile(function, backend="neuron")(randn(3), torch.ones(3))
     check(function, randn(3), torch.tensor(2.0))
 
@@ -234,7 +230,7 @@ def test_the_recompile_limit_is_announced():
     )
     with pytest.warns(UserWarning, match=message):
         compiled(x, 12)
-    assert compiled(x, 13).tolist() == [26.0 / 2] * 2  # eagerly, and right
+    assert compiled(x, 13).tolist() == [13.0, 13.0]  # eagerly, and right
     assert graphs() == 3
 
 

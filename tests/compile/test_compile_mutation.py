@@ -179,3 +179,33 @@ def test_strides_of_results():
     got = torch.compile(function, backend="neuron")(randn(2, 3, 4, 5))
     want = function(randn(2, 3, 4, 5))
     assert [t.stride() for t in got] == [t.stride() for t in want]
+
+
+def reads_before_writing(x, y):
+    before = y.clone()
+    result = before * x
+    y.add_(1)
+    return result
+
+
+def reads_a_view_before_writing(x, y):
+    before = y.t()[1:].clone()
+    result = (before.exp() * x[1:]).sum(0)
+    y[1].mul_(result[:4].detach())
+    return result
+
+
+def writes_what_it_multiplied_with(x, y):
+    result = x * y.detach().clone().t() + (x @ y.sin())
+    y.zero_()
+    return result
+
+
+@pytest.mark.parametrize(
+    "function",
+    [reads_before_writing, reads_a_view_before_writing, writes_what_it_multiplied_with],
+    ids=lambda f: f.__name__,
+)
+def test_gradients_use_the_values_from_before_a_write(function):
+    """PyTorch's own partitioner would compute them again from what the argument holds later."""
+    check(function, randn(4, 4, requires_grad=True), randn(4, 4))

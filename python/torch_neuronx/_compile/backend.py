@@ -12,7 +12,6 @@ from torch._dynamo.exc import TorchDynamoException
 from torch._dynamo.utils import flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor_config
 from torch.fx import GraphModule
 
@@ -20,6 +19,7 @@ from torch_neuronx._compile import config, failures, metrics, recompiles, source
 from torch_neuronx._compile.errors import NEFFCompilationError
 from torch_neuronx._compile.graphs import GraphCompiler
 from torch_neuronx._compile.options import Options
+from torch_neuronx._compile.partition import partition
 
 
 def compile_graph(
@@ -31,7 +31,7 @@ def compile_graph(
 ) -> Callable[..., Any]:
     parsed = Options.parse(mode, options)
     if config.get_bool("TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"):
-        _refuse_host_inputs(example_inputs)
+        _refuse_host_inputs(module, example_inputs)
     started = time.perf_counter()
     try:
         function = _compile_flat(module, example_inputs, parsed)
@@ -70,7 +70,7 @@ def _compile_flat(
             fw_compiler=GraphCompiler("forward", options),
             bw_compiler=_untraced(GraphCompiler("backward", options)),
             inference_compiler=GraphCompiler("inference", options),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=partition,
             keep_inference_input_mutations=True,
         )
     return torch._dynamo.disable(function, reason="compiled by the backend 'neuron'")
@@ -90,10 +90,11 @@ def _untraced(compiler: GraphCompiler) -> Callable[..., Any]:
     return compile_untraced
 
 
-def _refuse_host_inputs(example_inputs: Sequence[Any]) -> None:
-    for index, value in enumerate(example_inputs):
+def _refuse_host_inputs(module: GraphModule, example_inputs: Sequence[Any]) -> None:
+    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    for name, value in zip(names, example_inputs, strict=True):
         if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() > 0:
             raise NEFFCompilationError(
-                f"Non-scalar tensor arg{index} is on cpu device, expected neuron "
+                f"Non-scalar tensor {name} is on cpu device, expected neuron "
                 "(TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY=1)"
             )
