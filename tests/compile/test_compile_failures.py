@@ -117,10 +117,10 @@ def test_a_graph_that_cannot_be_compiled_raises():
 def test_fallback_runs_it_eagerly_and_says_so():
     x = randn(3, requires_grad=True)
     (want,) = torch.autograd.grad(not_traceable(x), x)
-    compiled = torch.compile(
-        not_traceable, backend="neuron", options={"fallback_execution": True}
-    )
-    with pytest.warns(UserWarning, match=not_traceable_failure().replace("cannot be compiled", ".*")):
+    compiled = torch.compile(not_traceable, backend="neuron", options={"fallback_execution": True})
+    with pytest.warns(
+        UserWarning, match=not_traceable_failure().replace("cannot be compiled", ".*")
+    ):
         loss = compiled(x)
     (got,) = torch.autograd.grad(loss, x)
     same_bits(got, want)

@@ -120,7 +120,9 @@ def test_an_argument_given_twice():
     compiled = torch.compile(function, backend="neuron")
     x = torch.ones(3, device=DEVICE)
     assert compiled(x, x).tolist() == [4.0] * 3
-    assert compiled(torch.ones(3, device=DEVICE), torch.ones(3, device=DEVICE)).tolist() == [3.0] * 3
+    assert (
+        compiled(torch.ones(3, device=DEVICE), torch.ones(3, device=DEVICE)).tolist() == [3.0] * 3
+    )
 
 
 def test_buffers_and_version_counters():

@@ -54,9 +54,7 @@ def get_dynamo_metrics() -> dict[str, Any]:
     with _lock:
         result = {
             "graphs": _numbers["graphs"],
-            "executables": {
-                kind: _numbers[kind] for kind in ("forward", "backward", "inference")
-            },
+            "executables": {kind: _numbers[kind] for kind in ("forward", "backward", "inference")},
             "ops": _numbers["ops"],
             "runs": _numbers["runs"],
             "seconds": {name: _seconds[name] for name in ("aot_autograd", "executables")},

@@ -32,7 +32,9 @@ class Options:
         known = {field.name: field.type for field in dataclasses.fields(Options)}
         for name, value in fields.items():
             if name == "dynamic":
-                raise ValueError("'dynamic' is an argument of torch.compile, not one of its options")
+                raise ValueError(
+                    "'dynamic' is an argument of torch.compile, not one of its options"
+                )
             if name not in known:
                 raise ValueError(
                     f"unknown option {name!r} of the backend 'neuron'; it knows "
