@@ -4,9 +4,8 @@
 import copy
 
 import torch
-from torch.utils import _pytree as pytree
-
 import torch_neuronx
+from torch.utils import _pytree as pytree
 
 DEVICE = "neuron"
 

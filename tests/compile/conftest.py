@@ -8,7 +8,6 @@ import textwrap
 
 import pytest
 import torch
-
 import torch_neuronx
 
 

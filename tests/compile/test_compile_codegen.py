@@ -9,7 +9,6 @@ import pytest
 import torch
 from compile_testing import DEVICE, randn
 from torch.fx import Graph, GraphModule
-
 from torch_neuronx._compile.executable import build_executable
 
 aten = torch.ops.aten

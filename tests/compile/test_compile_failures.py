@@ -7,11 +7,11 @@ import traceback
 
 import pytest
 import torch
+import torch_neuronx
 from compile_testing import DEVICE, check, graphs, randn, same_bits
 from torch._dynamo.exc import BackendCompilerFailed
-
-import torch_neuronx
-from torch_neuronx._compile import config, graphs as graph_compiler
+from torch_neuronx._compile import config
+from torch_neuronx._compile import graphs as graph_compiler
 
 
 def line_of(function, text):
@@ -73,7 +73,7 @@ def test_shapes_are_refused_while_tracing():
     def function(x, y):
         return x @ y
 
-    with pytest.raises(RuntimeError, match="(?s)same reduction dim.*in function"):
+    with pytest.raises(RuntimeError, match=r"(?s)same reduction dim.*in function"):
         torch.compile(function, backend="neuron")(randn(2, 3), randn(2, 3))
 
 

@@ -215,8 +215,8 @@ def test_exported_program():
     batch = torch.export.Dim("batch", min=2)
     program = torch.export.export(model, (x,), dynamic_shapes=({0: batch},))
     compiled = torch.compile(program.module(), backend="neuron", dynamic=True)
-    for x in (x, randn(7, 8)):
-        same_bits(compiled(x), model(x))
+    for inputs in (x, randn(7, 8)):
+        same_bits(compiled(inputs), model(inputs))
     lowered = program.run_decompositions().module()
     same_bits(torch.compile(lowered, backend="neuron")(x), lowered(x))
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from compile_testing import DEVICE, check, graphs, randn
 from torch._dynamo import device_interface
-
 from torch_neuronx import _compile
 from torch_neuronx._compile import choice
 

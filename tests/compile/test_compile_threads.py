@@ -4,10 +4,9 @@
 import threading
 
 import torch
+import torch_neuronx
 from compile_testing import DEVICE, graphs, randn
 from torch import nn
-
-import torch_neuronx
 
 
 def in_threads(count, work):
@@ -64,7 +63,6 @@ def test_settings_of_a_compile_are_not_seen_by_other_threads():
     """The backend changes PyTorch's configuration in its own context only."""
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
-
     from torch_neuronx._compile import backend
 
     inside, checked = threading.Event(), threading.Event()

@@ -4,10 +4,11 @@
 Importing this package is cheap: PyTorch's compiler is imported by the first compile, not before.
 The way of a graph:
 
-    torch.compile -> Dynamo -> ``backend`` (options, failures) -> AOTAutograd -> ``graphs`` -> Executable
+    torch.compile -> Dynamo -> ``backend`` -> AOTAutograd, ``partition`` -> ``graphs`` -> Executable
 
 ``registration``  tells PyTorch of the backend, when PyTorch's compiler is imported
 ``device_interface``  what Dynamo asks about the device
+``tracing``, ``traced``  what Dynamo does with the functions of ``torch.neuron``
 ``backend``       the function that Dynamo calls with a graph
 ``graphs``        what becomes of one forward or backward graph of AOTAutograd
 ``executable``    the interface of a compiled graph, and the one implementation: ``codegen``

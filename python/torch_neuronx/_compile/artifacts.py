@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs and generated functions as text: for ``TORCH_LOGS``-style traces, and as files on request."""
+"""Graphs and generated functions as text: in PyTorch's trace, and as files on request."""
 
 from __future__ import annotations
 

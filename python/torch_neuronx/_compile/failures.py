@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens when a graph cannot be compiled: an error, unless running it eagerly is asked for."""
+"""A graph that cannot be compiled: an error, unless running it eagerly is asked for."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Splits a joint graph into its forward and its backward part.
 
-PyTorch's min-cut partitioner chooses what the forward pass saves and what the backward pass computes
-again. It takes an input of the graph for something that can be read at any time. But an input that
-the graph writes (``copy_`` at the end of the forward pass) has other values in the backward pass, so
-what is computed again from it would be wrong: PyTorch 2.13 gives wrong gradients without a word.
-Here, whatever reads such an input, or a view of it, is saved; never computed again.
+PyTorch's min-cut partitioner chooses what the forward pass saves and what the backward pass
+computes again. It takes an input of the graph for something that can be read at any time. But an
+input that the graph writes (``copy_`` at the end of the forward pass) has other values in the
+backward pass, so what is computed again from it would be wrong: PyTorch 2.13 gives wrong gradients
+without a word. Here, whatever reads such an input, or a view of it, is never computed again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts recompiles with the guard that caused them, and warns before PyTorch stops compiling.
 
-PyTorch compiles one function ``torch._dynamo.config.recompile_limit`` times; after that, inputs that
-fit no compiled graph run eagerly, with one line in the log.
+PyTorch compiles one function ``torch._dynamo.config.recompile_limit`` times; after that, inputs
+that fit no compiled graph run eagerly, with one line in the log.
 """
 
 from __future__ import annotations
