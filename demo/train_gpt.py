@@ -36,6 +36,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--device", metavar="NAME", help="where to train (default: the current accelerator)"
     )
+    parser.add_argument(
+        "--compile", action="store_true", help="train through torch.compile; the CPU stays eager"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument(
         "--report",
@@ -84,16 +87,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
     prepare_folder(options.report)
     schedule = Schedule(options.steps)
 
-    def new_trainer(where: torch.device) -> Trainer:
-        return Trainer(corpus, where, schedule, options.seed)
+    def new_trainer(where: torch.device, compiled: bool = False) -> Trainer:
+        return Trainer(corpus, where, schedule, options.seed, compiled)
 
-    trainer = new_trainer(device)
+    trainer = new_trainer(device, options.compile)
     terminal.show_heading(console, trainer)
 
-    with console.status(f"the first {COMPARED_STEPS} steps on the CPU and on {device}"):
+    with console.status(f"the first {COMPARED_STEPS} steps on the CPU and on {trainer.label}"):
         first_steps = Comparison(
             reference=run_steps(new_trainer(cpu), COMPARED_STEPS),
-            run=run_steps(new_trainer(device), COMPARED_STEPS),
+            run=run_steps(new_trainer(device, options.compile), COMPARED_STEPS),
         )
     terminal.show_comparison(console, "The first steps from the same seed", 1, first_steps)
 

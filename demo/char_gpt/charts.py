@@ -104,7 +104,7 @@ def step_time_chart(comparison: Comparison) -> str:
     def draw(axes: Axes) -> None:
         for run, color, label in (
             (comparison.reference, ORANGE, "reference: cpu"),
-            (comparison.run, BLUE, str(comparison.run.device)),
+            (comparison.run, BLUE, comparison.run.device),
         ):
             # The first step pays for everything that starts late, and would set the scale alone.
             axes.plot(

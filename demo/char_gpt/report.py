@@ -87,6 +87,7 @@ def _context(trainer: Trainer, results: Results) -> dict:
     return {
         "results": results,
         "device": trainer.device,
+        "label": trainer.label,
         "model": trainer.model.config,
         "parameters": trainer.model.parameter_count(),
         "source": corpus.source,

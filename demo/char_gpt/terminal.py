@@ -18,7 +18,7 @@ def show_heading(console: Console, trainer: Trainer) -> None:
     config = trainer.model.config
     corpus = trainer.corpus
     console.print(
-        f"[bold]A character-level GPT on {trainer.device}[/bold], PyTorch {torch.__version__}\n"
+        f"[bold]A character-level GPT on {trainer.label}[/bold], PyTorch {torch.__version__}\n"
         f"model  {config.layers} layers, width {config.width}, {config.heads} heads, "
         f"{trainer.model.parameter_count():,} parameters, batches of {BATCH} x {SEQUENCE}\n"
         f"text   {escape(corpus.source)}\n"

@@ -49,7 +49,14 @@ class Trainer:
     drawn on the CPU, and each step's batch follows from the seed and the step's number.
     """
 
-    def __init__(self, corpus: Corpus, device: torch.device, schedule: Schedule, seed: int):
+    def __init__(
+        self,
+        corpus: Corpus,
+        device: torch.device,
+        schedule: Schedule,
+        seed: int,
+        compiled: bool = False,
+    ):
         self.corpus = corpus
         self.device = device
         self.schedule = schedule
@@ -59,6 +66,8 @@ class Trainer:
         config = GPTConfig(vocabulary=len(corpus.vocabulary), sequence=SEQUENCE)
         self.model = GPT(config).to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), weight_decay=0.1)
+        self.label = f"{device}, compiled" if compiled else str(device)
+        self._loss = torch.compile(self.model.loss) if compiled else self.model.loss
 
     def step(self) -> torch.Tensor:
         """One training step; returns the loss without waiting for the device."""
@@ -66,7 +75,7 @@ class Trainer:
             group["lr"] = self.schedule.learning_rate(self.step_count)
         batch_seed = self.seed * 1_000_003 + self.step_count
         inputs, targets = self.corpus.train.random_batch(BATCH, SEQUENCE, batch_seed)
-        loss = self.model.loss(inputs.to(self.device), targets.to(self.device))
+        loss = self._loss(inputs.to(self.device), targets.to(self.device))
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

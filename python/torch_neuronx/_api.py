@@ -21,6 +21,12 @@ def is_neuron_runtime_initialized() -> bool:
 torch.utils.rename_privateuse1_backend("neuron")
 
 from torch_neuronx import _interop, memory, metrics, neuron  # noqa: E402
+from torch_neuronx._compile import (  # noqa: E402
+    NEFFCompilationError,
+    get_dynamo_metrics,
+    registration,
+    reset_dynamo_metrics,
+)
 from torch_neuronx._eager_mode import (  # noqa: E402
     eager_mode,
     get_eager_mode,
@@ -67,6 +73,7 @@ torch.utils.generate_methods_for_privateuse1_backend(
     for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
 )
 _interop.install()
+registration.install()
 
 # Source lines of reports name the user's code: frames of these packages are skipped.
 _C.set_library_paths([os.path.dirname(os.path.abspath(p)) for p in (torch.__file__, __file__)])
@@ -81,6 +88,7 @@ atexit.register(_C.shutdown)
 
 __all__ = [
     "Event",
+    "NEFFCompilationError",
     "Stream",
     "StreamContext",
     "clear_op_tracking",
@@ -95,6 +103,7 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_eager_mode",
+    "get_dynamo_metrics",
     "get_executed_ops",
     "get_fallback_ops",
     "init",
@@ -111,6 +120,7 @@ __all__ = [
     "memory_summary",
     "metrics",
     "reset_accumulated_memory_stats",
+    "reset_dynamo_metrics",
     "reset_peak_memory_stats",
     "set_device",
     "set_eager_mode",

@@ -5,6 +5,7 @@ from torch_neuronx import _utils as _utils
 from torch_neuronx import memory as memory
 from torch_neuronx import random as random
 from torch_neuronx._amp import get_amp_supported_dtype, is_bf16_supported
+from torch_neuronx._compile import get_dynamo_metrics, reset_dynamo_metrics
 from torch_neuronx._device import (
     _is_in_bad_fork as _is_in_bad_fork,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "get_amp_supported_dtype",
     "get_device_name",
     "get_device_properties",
+    "get_dynamo_metrics",
     "get_stream_from_external",
     "init",
     "is_available",
@@ -72,6 +74,7 @@ __all__ = [
     "query",
     "random",
     "record_event",
+    "reset_dynamo_metrics",
     "set_device",
     "set_stream",
     "stream",

@@ -2,12 +2,11 @@
 import math
 
 import pytest
-import torch
 from char_gpt.checks import Comparison, Run
 
 
 def compare(expected, actual):
-    cpu = torch.device("cpu")
+    cpu = "cpu"
     return Comparison(Run(cpu, [expected], [0.1]), Run(cpu, [actual], [0.2]))
 
 
@@ -27,7 +26,7 @@ def test_disagree(expected, actual):
 
 
 def test_one_step_that_differs_is_enough():
-    cpu = torch.device("cpu")
+    cpu = "cpu"
     comparison = Comparison(
         Run(cpu, [3.0, 2.0, 1.0], [0.1] * 3), Run(cpu, [3.0, 2.1, 1.0], [0.1] * 3)
     )

@@ -73,12 +73,16 @@ def outcome(request, text_file, tmp_path_factory):
 
 ON_CPU = ["--device", "cpu"]
 ON_ACCELERATOR = []
-on_both = pytest.mark.parametrize(
-    "outcome", [ON_CPU, ON_ACCELERATOR], ids=["cpu", "accelerator"], indirect=True
+COMPILED = ["--compile"]
+everywhere = pytest.mark.parametrize(
+    "outcome",
+    [ON_CPU, ON_ACCELERATOR, COMPILED],
+    ids=["cpu", "accelerator", "compiled"],
+    indirect=True,
 )
 
 
-@on_both
+@everywhere
 def test_prints_losses_and_the_path_of_the_report(outcome):
     printed, folder = outcome
     first = re.findall(r"│ +(\d+) │ +(\d\.\d+) │ +(\d\.\d+) │ +(\d\.\de[+-]\d\d) │", printed)
@@ -91,7 +95,7 @@ def test_prints_losses_and_the_path_of_the_report(outcome):
     assert f"Report: {folder / 'index.html'}\n" in printed
 
 
-@on_both
+@everywhere
 def test_report_is_one_page_without_references(outcome):
     _, folder = outcome
     page = Page((folder / "index.html").read_text(encoding="utf-8"))
@@ -104,7 +108,7 @@ def test_report_is_one_page_without_references(outcome):
     assert re.search(r"aten::\w*attention\w*", page.text)
 
 
-@on_both
+@everywhere
 def test_checkpoint_loads_on_the_cpu(outcome, text_file):
     _, folder = outcome
     checkpoint = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)
@@ -114,6 +118,14 @@ def test_checkpoint_loads_on_the_cpu(outcome, text_file):
     untrained = trainer.validate()
     trainer.load(folder / "checkpoint.pt")
     assert trainer.validate() < 0.9 * untrained
+
+
+@pytest.mark.parametrize("outcome", [COMPILED], ids=["compiled"], indirect=True)
+def test_compiled_run_says_so(outcome):
+    printed, folder = outcome
+    name = f"{torch.accelerator.current_accelerator()}, compiled"
+    assert f"loss on {name}" in printed
+    assert name in Page((folder / "index.html").read_text(encoding="utf-8")).text
 
 
 def test_differing_losses_fail_loudly(text_file, tmp_path, monkeypatch, capsys):

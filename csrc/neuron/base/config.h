@@ -59,6 +59,15 @@ namespace neuron {
     "Emulates a target whose every launch takes this many microseconds")                            \
   X(dump_dir, std::string, "TORCH_NEURONX_DUMP_DIR", "",                                            \
     "Directory for the operations, IR, loop nests and LLVM IR of every new plan; empty: none")      \
+  X(disable_fallback_execution, bool, "TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION", true,             \
+    "A graph of torch.compile that cannot be compiled raises; 0 runs it eagerly. The compile "      \
+    "option `fallback_execution` takes precedence")                                                 \
+  X(disable_cpu_autocopy, bool, "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY", false,                 \
+    "A CPU tensor with dimensions among the inputs of a compiled graph is an error")                \
+  X(preserve_artifacts, bool, "TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", false,                \
+    "torch.compile writes every graph, and what was generated from it, as text")                    \
+  X(debug_dir, std::string, "TORCH_NEURONX_DEBUG_DIR", "/tmp/neuron_backend",                       \
+    "Where TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS writes, in a directory per process")        \
   X(log_level, std::string, "TORCH_NEURONX_LOG_LEVEL", "warning",                                   \
     "`debug` adds the traceback when the package cannot be loaded")                                \
   X(xdg_cache_home, std::string, "XDG_CACHE_HOME", "",                                              \
