@@ -83,23 +83,28 @@ class WeightNormLowering : public NormLowering {
 
 }  // namespace
 
-Lowered lower_group_norm(const OpRecord& record, int part, const Canonical& canonical) {
-  GroupNormLowering group(record, canonical);
-  RmsNormLowering rms(record, canonical);
-  switch (op_info(record.op).family) {
-    case OpFamily::kGroupNorm:
-      group.forward();
-      return group.finish();
-    case OpFamily::kGroupNormBackward:
-      group.backward(part);
-      return group.finish();
-    case OpFamily::kRmsNorm:
-      rms.forward();
-      return rms.finish();
-    default:
-      rms.backward(part);
-      return rms.finish();
-  }
+Lowered lower_group_norm(const OpRecord& record, const Canonical& canonical) {
+  GroupNormLowering lowering(record, canonical);
+  lowering.forward();
+  return lowering.finish();
+}
+
+Lowered lower_group_norm_backward(const OpRecord& record, int part, const Canonical& canonical) {
+  GroupNormLowering lowering(record, canonical);
+  lowering.backward(part);
+  return lowering.finish();
+}
+
+Lowered lower_rms_norm(const OpRecord& record, const Canonical& canonical) {
+  RmsNormLowering lowering(record, canonical);
+  lowering.forward();
+  return lowering.finish();
+}
+
+Lowered lower_rms_norm_backward(const OpRecord& record, int part, const Canonical& canonical) {
+  RmsNormLowering lowering(record, canonical);
+  lowering.backward(part);
+  return lowering.finish();
 }
 
 Lowered lower_weight_norm(const OpRecord& record, const Canonical& canonical) {

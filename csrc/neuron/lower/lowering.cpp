@@ -139,10 +139,13 @@ Lowered lower(const OpRecord& record, int part, const Canonical& canonical) {
     case OpFamily::kBatchNormInferenceBackward:
       return lower_batch_norm(record, part, canonical);
     case OpFamily::kGroupNorm:
+      return lower_group_norm(record, canonical);
     case OpFamily::kGroupNormBackward:
+      return lower_group_norm_backward(record, part, canonical);
     case OpFamily::kRmsNorm:
+      return lower_rms_norm(record, canonical);
     case OpFamily::kRmsNormBackward:
-      return lower_group_norm(record, part, canonical);
+      return lower_rms_norm_backward(record, part, canonical);
     case OpFamily::kWeightNorm:
       return lower_weight_norm(record, canonical);
     case OpFamily::kScan:

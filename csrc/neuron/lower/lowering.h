@@ -95,7 +95,10 @@ Lowered lower_window_read(const OpRecord& record, const Canonical& canonical);
 Lowered lower_nll_loss(const OpRecord& record, const Canonical& canonical);
 Lowered lower_nll_loss_backward(const OpRecord& record, const Canonical& canonical);
 Lowered lower_batch_norm(const OpRecord& record, int part, const Canonical& canonical);
-Lowered lower_group_norm(const OpRecord& record, int part, const Canonical& canonical);  // and RMS
+Lowered lower_group_norm(const OpRecord& record, const Canonical& canonical);
+Lowered lower_group_norm_backward(const OpRecord& record, int part, const Canonical& canonical);
+Lowered lower_rms_norm(const OpRecord& record, const Canonical& canonical);
+Lowered lower_rms_norm_backward(const OpRecord& record, int part, const Canonical& canonical);
 Lowered lower_weight_norm(const OpRecord& record, const Canonical& canonical);
 Lowered lower_scan(const OpRecord& record, const Canonical& canonical);
 Lowered lower_loss(const OpRecord& record, const Canonical& canonical);

@@ -28,12 +28,12 @@
 //                  sets every dim's); S2 1 if reduced dims stay as size 1 in the outputs (keepdim).
 //                  V the op's own values, f64.
 //   softmax     S0 common dtype, S1 dim (not negative).
-//   others      at their lists: generator_ops.h (generator, matrix, random), norm_ops.h,
-//               loss_ops.h (scan, loss); pointwise_ops.h has further pointwise operations
 //   layer norm  S0 number of normalised trailing dims, S1 mask of present operands in schema order
 //               (bit 0 input), S2 mask of wanted outputs. V0 eps (f64; forward only).
 //
-// Operations that read or write at computed places, and movement: lower/indexing_table.h.
+// The other families are described at their lists: generator_ops.h (generators, matrices, random
+// numbers), norm_ops.h, loss_ops.h (scans, losses), indexing_table.h (reads and writes at computed
+// places, movement). pointwise_ops.h lists further pointwise operations.
 //
 // Ids are static and append-only: they are part of stored keys.
 #pragma once
@@ -42,8 +42,8 @@
 #include <string_view>
 
 #include "neuron/ir/op_record.h"
-#include "neuron/lower/indexing_table.h"
 #include "neuron/lower/generator_ops.h"
+#include "neuron/lower/indexing_table.h"
 #include "neuron/lower/loss_ops.h"
 #include "neuron/lower/norm_ops.h"
 #include "neuron/lower/pointwise_ops.h"
@@ -226,10 +226,10 @@ enum class OpFamily : uint8_t {
 // clang-format on
 
 // All operations in the order of their numbers: append lists at the end.
-#define NEURON_LOWERED_OPS(X)                                                      \
-  NEURON_BASIC_OPS(X)                                                              \
-  NEURON_GENERATOR_OPS(X) NEURON_NORM_OPS(X) NEURON_SCAN_OPS(X) NEURON_LOSS_OPS(X) \
-      NEURON_POINTWISE_OPS(X)
+#define NEURON_LOWERED_OPS(X) \
+  NEURON_BASIC_OPS(X)         \
+  NEURON_GENERATOR_OPS(X)     \
+  NEURON_NORM_OPS(X) NEURON_SCAN_OPS(X) NEURON_LOSS_OPS(X) NEURON_POINTWISE_OPS(X)
 
 // Numbers of the operations, from OpId::kFirstLowered on.
 enum class LoweredOp : uint16_t {

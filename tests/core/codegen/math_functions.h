@@ -31,7 +31,7 @@ inline const Function kFunctions[] = {
     {NestOp::kLog10, 0.51, [](float x) { return std::log10(static_cast<long double>(x)); }},
     {NestOp::kLog1p, 0.51, [](float x) { return std::log1p(static_cast<long double>(x)); }},
     {NestOp::kTanh, 2.0, [](float x) { return std::tanh(static_cast<long double>(x)); }},
-    {NestOp::kSigmoid, 1.5,
+    {NestOp::kSigmoid, 1.6,
      [](float x) {
        // In the form that does not cancel or overflow.
        long double e = std::exp(-std::fabs(static_cast<long double>(x)));

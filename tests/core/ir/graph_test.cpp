@@ -153,6 +153,21 @@ TEST(GraphTest, AppendKeepsPositionsOfSplitAxes) {
   EXPECT_EQ(outputs[1].offset, b.value(outputs[0].value).args[0]);
 }
 
+TEST(GraphTest, RandomWordsAreReadBackAndChecked) {
+  GraphBuilder b(1, 0);
+  const ValueId key = b.scalar(b.add_scalar(DType::kInt64));
+  const ValueId first = b.philox(key, b.index(0), key, 0), last = b.philox(key, b.index(0), key, 3);
+  EXPECT_NE(first, last);
+  b.output(first, 1);
+  b.output(last, 1);
+  const Graph graph = b.finish();
+  EXPECT_EQ(parse_graph(to_text(graph)), graph);
+  EXPECT_NE(to_text(graph).find("philox 3 %0 %1 %0 : i32[a0]"), std::string::npos);
+  Graph wrong = graph;
+  wrong.values.back().attr = 4;
+  EXPECT_NE(verify_message(wrong).find("no such word"), std::string::npos);
+}
+
 TEST(GraphTest, VerifierNamesTheBrokenRule) {
   EXPECT_EQ(error_of(replaced(kSoftmax, "%3 = multiply %1 %2 : f32", "%3 = multiply %1 %2 : f64")),
             "%3 (multiply): arguments and result differ in dtype");
