@@ -229,7 +229,7 @@ TEST(EagerStreamTest, WaitsTakeAsLongAsAnEmulatedCompile) {
   using namespace std::chrono_literals;
   static EmulatedTarget target({.base = 150ms, .per_operation = 1us, .launch = 20us});
   const auto started = std::chrono::steady_clock::now();
-  count_on_a_stream([]() -> std::unique_ptr<RecordExecutor> {
+  count_on_a_stream([](const Stream&) -> std::unique_ptr<RecordExecutor> {
     auto executor = std::make_unique<EagerExecutor>(test::kernels());
     executor->emulate(target);
     return executor;
