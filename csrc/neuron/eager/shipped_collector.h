@@ -32,6 +32,8 @@ namespace neuron {
 
 class ShippedCollector {
  public:
+  static constexpr int64_t kGroups = 7;
+
   struct Operand {
     DType dtype;
     std::string_view layout;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions and norms; pointwise operations are in shipped_pointwise.cpp.
+// Reductions, scans and softmax; the other families have files of their own.
 #include "neuron/eager/shipped_kernels.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "neuron/eager/shipped_families.h"
 #include "neuron/lower/op_dtypes.h"
@@ -120,21 +121,6 @@ void add_reduction(ShippedCollector& c, LoweredOp op, const Reduction& r, Reduct
   c.add(op, shape, {{types.input, r.layout}}, outputs, a);
 }
 
-struct NormTypes {
-  DType data, parameters, statistics;
-};
-
-std::vector<NormTypes> norm_types() {
-  std::vector<NormTypes> types;
-  for (DType t : kModelDtypes) types.push_back({t, t, t});
-  types.push_back({DType::kFloat64, DType::kFloat64, DType::kFloat64});
-  // Half precision data with f32 parameters, as autocast leaves them.
-  for (DType t : {DType::kBFloat16, DType::kFloat16}) {
-    types.push_back({t, DType::kFloat32, DType::kFloat32});
-  }
-  return types;
-}
-
 void add_op(ShippedCollector& c, LoweredOp op) {
   switch (op_info(op_id(op)).family) {
     case OpFamily::kPointwise:
@@ -143,10 +129,44 @@ void add_op(ShippedCollector& c, LoweredOp op) {
       return ship_reduction(c, op);
     case OpFamily::kSoftmax:
       return ship_softmax(c, op);
+    case OpFamily::kScan:
+      return ship_scan(c, op);
     case OpFamily::kLayerNorm:
       return ship_layer_norm(c, op);
     case OpFamily::kLayerNormBackward:
       return ship_layer_norm_backward(c, op);
+    case OpFamily::kRmsNorm:
+      return ship_rms_norm(c, op);
+    case OpFamily::kRmsNormBackward:
+      return ship_rms_norm_backward(c, op);
+    case OpFamily::kBatchNorm:
+    case OpFamily::kBatchNormInference:
+      return ship_batch_norm(c, op);
+    case OpFamily::kBatchNormBackward:
+    case OpFamily::kBatchNormInferenceBackward:
+      return ship_batch_norm_backward(c, op);
+    case OpFamily::kGroupNorm:
+      return ship_group_norm(c, op);
+    case OpFamily::kGroupNormBackward:
+      return ship_group_norm_backward(c, op);
+    case OpFamily::kGenerator:
+      return ship_generator(c, op);
+    case OpFamily::kMatrix:
+      return ship_matrix(c, op);
+    case OpFamily::kRandom:
+      return ship_random(c, op);
+    case OpFamily::kLoss:
+      return ship_loss(c, op);
+    case OpFamily::kNllLoss:
+      return ship_nll_loss(c, op);
+    case OpFamily::kNllLossBackward:
+      return ship_nll_loss_backward(c, op);
+    case OpFamily::kIndexRead:
+      return ship_index_read(c, op);
+    case OpFamily::kIndexWrite:
+      return ship_index_write(c, op);
+    case OpFamily::kWindowRead:
+      return ship_window_read(c, op);
     default:
       return;  // compiled when met; tests/core/codegen_eager/shipped_kernels_test.cpp names them
   }
@@ -161,6 +181,26 @@ void ship_reduction(ShippedCollector& c, LoweredOp op) {
       if (!r.common && !(model && is_common_reduction(op))) continue;
       if (reduces_one_dim(op) && std::string_view(r.reduced).size() > 1) continue;
       add_reduction(c, op, r, types);
+    }
+  }
+}
+
+void ship_scan(ShippedCollector& c, LoweredOp op) {
+  const size_t outputs = op_info(op_id(op)).outputs;  // two: values and positions
+  const auto add = [&](std::string_view shape, int dim, DType in, DType out) {
+    AttributeWriter a;
+    a.structural(static_cast<int64_t>(out));
+    a.structural(dim);
+    std::vector<Operand> results{{out, shape}};
+    if (outputs == 2) results.push_back({DType::kInt64, shape});
+    c.add(op, shape, {{in, shape}}, results, a);
+  };
+  for (const auto& [shape, dim] : {std::pair{"a", 0}, {"ab", 1}, {"ab", 0}, {"abc", 1}}) {
+    for (DType t : kModelDtypes) add(shape, dim, t, t);
+    add(shape, dim, DType::kInt64, DType::kInt64);
+    if (outputs == 1) {
+      add(shape, dim, DType::kInt32, DType::kInt64);
+      add(shape, dim, DType::kBool, DType::kInt64);
     }
   }
 }
@@ -192,61 +232,6 @@ void ship_softmax(ShippedCollector& c, LoweredOp op) {
     } else {
       add(kRows[0], DType::kFloat32, t);
     }
-  }
-}
-
-void ship_layer_norm(ShippedCollector& c, LoweredOp op) {
-  struct Rows {
-    const char* shape;
-    const char* layout;
-  };
-  for (const NormTypes& t : norm_types()) {
-    for (const Rows& rows : {Rows{"ab", "ab"}, Rows{"b", "b"}, Rows{"abc", "a_bc"},
-                             Rows{"ab", "ba"}, Rows{"abc", "acb"}}) {
-      const std::string_view shape = rows.shape, width = shape.substr(shape.size() - 1);
-      const std::string_view leading = shape.substr(0, shape.size() - 1);
-      for (int present : {0b001, 0b011, 0b111}) {
-        AttributeWriter a;
-        a.structural(1);
-        a.structural(present);
-        a.structural(0b111);
-        a.value(1e-5);
-        std::vector<Operand> inputs{{t.data, rows.layout}};
-        const Operand parameter{t.parameters, width, width};
-        if ((present & 2) != 0) inputs.push_back(parameter);
-        if ((present & 4) != 0) inputs.push_back(parameter);
-        const Operand statistic{t.statistics, leading, rows.shape};
-        c.add(op, rows.shape, inputs, {{t.data, rows.shape}, statistic, statistic}, a);
-      }
-    }
-  }
-}
-
-void ship_layer_norm_backward(ShippedCollector& c, LoweredOp op) {
-  const auto add = [&](const NormTypes& t, std::string_view grad, std::string_view input,
-                       bool weight, int wanted) {
-    AttributeWriter a;
-    a.structural(1);
-    a.structural(weight ? 0b11111 : 0b1111);
-    a.structural(wanted);
-    std::vector<Operand> inputs{
-        {t.data, grad}, {t.data, input}, {t.statistics, "a"}, {t.statistics, "a"}};
-    const Operand parameter{t.parameters, "b", "b"};
-    if (weight) inputs.push_back(parameter);
-    std::vector<Operand> outputs;
-    if ((wanted & 1) != 0) outputs.push_back({t.data, "ab"});
-    if ((wanted & 2) != 0) outputs.push_back(parameter);
-    if ((wanted & 4) != 0) outputs.push_back(parameter);
-    c.add(op, "ab", inputs, outputs, a);
-  };
-  for (const NormTypes& t : norm_types()) {
-    for (int wanted : {0b001, 0b010, 0b100, 0b110, 0b111}) {
-      add(t, "ab", "ab", true, wanted);
-      if ((wanted & 2) == 0) add(t, "ab", "ab", false, wanted);
-    }
-    // Channels that were moved to the end.
-    add(t, "ab", "ba", true, 0b111);
-    add(t, "ba", "ba", true, 0b111);
   }
 }
 

@@ -17,12 +17,12 @@ using Operand = ShippedCollector::Operand;
 
 struct Layout {
   const char* shape;
-  std::array<const char*, 3> operands;
+  std::array<const char*, 4> operands;
   const char* output = nullptr;  // contiguous
 };
 
 struct Types {
-  std::array<DType, 3> operands;
+  std::array<DType, 4> operands;
   DType common, output;
 };
 
@@ -96,6 +96,7 @@ constexpr Layout kTernary[] = {
     {"", {"", "#", "#"}},        {"ab", {"ab", "b", "ab"}}, {"ab", {"ab", "ab", "b"}},
     {"ab", {"a_b", "ab", "ab"}}, {"ab", {"a_b", "#", "#"}},
 };
+constexpr Layout kQuaternary[] = {{"a", {"a", "a", "a", "a"}}, {"a", {"", "a", "a", "a"}}};
 constexpr Layout kFill[] = {
     {"a", {"#"}},         {"", {"#"}},         {"a", {""}},        {"", {""}},
     {"ab", {"#"}, "a_b"}, {"ab", {""}, "a_b"}, {"a", {"#"}, "a_"}, {"abc", {"#"}, "a_b_c"},
@@ -161,9 +162,11 @@ bool is_common_binary(LoweredOp op) {
 
 // All operands of one dtype, but for masks.
 Types uniform(LoweredOp op, DType t) {
-  Types types{{t, t, t}, t, is_predicate(op) ? DType::kBool : t};
+  Types types{{t, t, t, t}, t, is_predicate(op) ? DType::kBool : t};
   if (op == LoweredOp::kWhere) types.operands[0] = DType::kBool;
-  if (op == LoweredOp::kMaskedFill) types.operands[1] = DType::kBool;
+  if (op == LoweredOp::kMaskedFill || op == LoweredOp::kNativeDropoutBackward) {
+    types.operands[1] = DType::kBool;
+  }
   return types;
 }
 
@@ -353,6 +356,8 @@ void ship_pointwise(ShippedCollector& c, LoweredOp op) {
     case 3:
       p.add(kTernary, kModelDtypes);
       return p.add(std::span(kTernary, 1), kOtherDtypes);
+    case 4:
+      return p.add(kQuaternary, kModelDtypes);
     default:
       return;
   }

@@ -21,7 +21,7 @@ constexpr DType kI64 = DType::kInt64;
 constexpr DType kBool = DType::kBool;
 
 // Families whose operations are compiled when they are met.
-bool is_shipped(OpFamily family) { return family <= OpFamily::kLayerNormBackward; }
+bool is_shipped(OpFamily family) { return family != OpFamily::kWeightNorm; }
 
 TEST(ShippedKernels, EveryOperationHasSome) {
   int operations = 0;
@@ -44,7 +44,7 @@ TEST(ShippedKernels, AreSoundAndDiffer) {
   EXPECT_EQ(texts.size(), nests.size());
   // Bounds what a build costs: about 5 ms and 5 KB each and level.
   EXPECT_GT(nests.size(), 2000u);
-  EXPECT_LT(nests.size(), 8000u);
+  EXPECT_LT(nests.size(), 10000u);
 }
 
 TEST(ShippedCollector, LayoutsAreStrides) {
