@@ -77,11 +77,13 @@ def test_compiles_are_measured(settle):
         ((x * 0.37 - 1.5).tanh() * x + x.sigmoid()).cpu()
 
     settle(program)
-    compiles = metrics.get_counter_value("CompilationCache.TotalCompilations")
+    before = metrics.get_counter_value("CompilationCache.TotalCompilations")
     time = metrics.get_metric_data("CompilationTime")
     size = metrics.get_metric_data("NeffSize")
-    assert time["count"] == size["count"] == compiles
-    if compiles:  # kernels that the persistent cache holds are not compiled
+    # Other programs' kernels may still be compiled in the background.
+    after = metrics.get_counter_value("CompilationCache.TotalCompilations")
+    assert before <= time["count"] <= size["count"] <= after
+    if before:  # kernels that the persistent cache holds are not compiled
         assert 0 < time["min"] <= time["max"] <= time["total"]
         assert size["min"] > 100
     memory = metrics.get_metric_data("MemoryUsage")

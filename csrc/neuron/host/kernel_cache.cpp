@@ -70,7 +70,10 @@ KernelCache& KernelCache::instance() {
   return *cache;
 }
 
-void KernelCache::shutdown() { instance().stop(); }
+void KernelCache::shutdown() {
+  if (in_forked_child()) return;  // the workers are the parent's
+  instance().stop();
+}
 
 void KernelCache::stop() {
   std::vector<std::thread> workers;

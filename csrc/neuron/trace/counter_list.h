@@ -17,9 +17,27 @@
   X("Seal.Blocking", "The call waited because of NEURON_LAUNCH_BLOCKING=1")                         \
   X("Window.Cut", "Windows that ended where their content says so, the same place every time")      \
   X("Window.Size", "Windows that ended at the limit of operations")                                 \
-  X("Window.Drained", "Windows that ended early because somebody waited for the device")            \
+  X("Window.StreamOp", "Windows that ended because an event follows")                               \
+  X("Window.Predicted", "Windows of a known sequence of pieces (emulated compiler)")                \
+  X("Window.Single",                                                                                \
+    "Windows of one operation whose piece is not compiled yet (emulated compiler)")                 \
+  X("Window.HostRead", "Windows that ended because the host read a value")                          \
+  X("Window.Synchronize", "Windows that ended because somebody waited for the device")              \
+  X("Window.Query", "Windows that ended because somebody asked whether the work is done")           \
+  X("Window.DeviceIdle", "Windows that ended because the device ran dry")                           \
+  X("Window.BackPressure", "Windows that ended because too much was in flight")                     \
+  X("Window.Memory", "Windows that ended because the pool needed memory back")                      \
+  X("Window.Blocking", "Windows that ended because every call blocks")                              \
+  X("Window.Other", "Windows that ended for a reason without a counter of its own")                 \
+  X("Emulated.Compile.Needed", "Emulated compiles of operations that were waited for")              \
+  X("Emulated.Compile.Growth", "Emulated compiles of longer windows")                               \
+  X("Emulated.Compile.Spare", "Emulated compiles that began because a compiler was free")           \
+  X("Emulated.CompileWait", "Times that execution waited for an emulated compile")                  \
+  X("Emulated.Launch", "Emulated launches")                                                         \
   X("Window.HostStalled", "Windows that ended early because the host recorded nothing for a while") \
   X("Window.HostOp", "Host calls in front of a window, which run at once, each a window of its own") \
+  X("Kernel.Hurried",                                                                               \
+    "Background compiles raised to normal priority because their kernel was needed")                \
   X("Window.Strict", "Windows of one operation in strict mode")                                     \
   X("Plan.Hits", "Windows whose plan was known")                                                    \
   X("Plan.Misses", "Plans made: a new sequence, pattern of shapes, or use of memory")               \
