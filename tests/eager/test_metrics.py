@@ -80,10 +80,11 @@ def test_compiles_are_measured(settle):
     before = metrics.get_counter_value("CompilationCache.TotalCompilations")
     time = metrics.get_metric_data("CompilationTime")
     size = metrics.get_metric_data("NeffSize")
-    # Other programs' kernels may still be compiled in the background.
     after = metrics.get_counter_value("CompilationCache.TotalCompilations")
-    assert before <= time["count"] <= size["count"] <= after
-    if before:  # kernels that the persistent cache holds are not compiled
+    # The background compile that runs now may be counted already, but not measured yet.
+    assert before - 1 <= time["count"] <= after
+    assert before - 1 <= size["count"] <= after
+    if time["count"]:  # kernels that the persistent cache holds are not compiled
         assert 0 < time["min"] <= time["max"] <= time["total"]
         assert size["min"] > 100
     memory = metrics.get_metric_data("MemoryUsage")
