@@ -131,3 +131,20 @@ SAME = {
 @pytest.mark.parametrize("name", SAME)
 def test_same_bits(name):
     check(SAME[name], randn(8, 8, requires_grad=True))
+
+
+def test_a_read_and_then_written_argument_with_a_gradient_is_refused():
+    """Eager accepts it; AOTAutograd raises rather than give a wrong gradient."""
+
+    def function(x, y):
+        result = y.clone() * x
+        y.add_(1)
+        return result
+
+    def loss(function):
+        x, y = randn(4, requires_grad=True), randn(4, requires_grad=True) * 1
+        return function(x, y).sum()
+
+    loss(function).backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss(torch.compile(function, backend="neuron")).backward()

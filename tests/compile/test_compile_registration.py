@@ -27,16 +27,13 @@ def test_importing_torch_imports_no_compiler(run_program):
 
 
 @pytest.mark.parametrize(
-    "imports",
+    "imports, autoload",
     [
-        "import torch, torch._dynamo",
-        "import torch, torch._inductor.utils",
-        "import torch, torch._dynamo, torch_neuronx",
+        ("import torch, torch._dynamo, torch_neuronx", "0"),  # the compiler is there already
+        ("import torch, torch._inductor.utils", "1"),
     ],
 )
-@pytest.mark.parametrize("autoload", ["0", "1"])
 def test_registered_whatever_is_imported_first(run_program, imports, autoload):
-    """With autoload off, the backend meets a compiler that is imported already."""
     out = run_program(
         f"""
         {imports}
